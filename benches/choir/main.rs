@@ -27,6 +27,8 @@ mod fill;
 mod levels;
 mod load;
 mod machine;
+mod migration;
+mod nodes;
 mod page;
 mod pages;
 mod placing;
@@ -78,6 +80,10 @@ pub enum Row {
     Statistics,
     /// Functions of workflows on nodes.
     Place,
+    /// Nodes of workflows: their calls with nothing new, and what ran on those that die.
+    Nodes,
+    /// A function that moves from one agent to another.
+    Migration,
 }
 
 #[derive(Debug, Parser)]

@@ -93,6 +93,12 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Place) {
         bench.placing()?;
     }
+    if wanted(Row::Nodes) {
+        bench.nodes().await?;
+    }
+    if wanted(Row::Migration) {
+        bench.migration().await?;
+    }
     if wanted(Row::AcrossLevels) {
         bench.across_levels().await?;
     }

@@ -132,6 +132,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/workflows/{name}", Any(LOOK)),
     route("DELETE", "/api/v1/workflows/{name}", Any(STEER)),
     route("POST", "/api/v1/workflows/{name}/move", Any(STEER)),
+    route("PUT", "/api/v1/workflows/{name}/strategy", Any(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

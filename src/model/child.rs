@@ -87,6 +87,9 @@ pub const FEATURE_TRAFFIC: &str = "traffic";
 /// What a router does is told, and asked, over `POST /traffic`.
 pub const FEATURE_ROUTERS: &str = "routers";
 
+/// The name of the feature: a manager is told, over `POST /placements`, what it is to run of its parent's workflows.
+pub const FEATURE_PLACEMENTS: &str = "placements";
+
 /// An agent that is told, beside that a stage may end, which variation of a service is to serve alone in the end.
 pub const FEATURE_WINNER: &str = "winner";
 
@@ -121,7 +124,8 @@ pub struct Capabilities {
     /// Of a manager: where people reach its own page, see [`crate::public_url`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<Box<str>>,
-    /// Of an agent on whose machine functions of workflows may be placed: what that has.
+    /// Of an agent on whose machine functions of workflows may be placed: what that has. Of a manager: what the nodes below it have
+    /// together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Box<NodeCapabilities>>,
 }

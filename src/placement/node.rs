@@ -6,6 +6,8 @@ pub struct Node {
     /// A UUID in small letters; no other one has it.
     pub id: Box<str>,
     pub state: NodeState,
+    /// It is a manager, and has what the nodes below it have together. Which of them may run something that manager says.
+    pub has_nodes_below: bool,
     /// `key=value`, or `key` alone where the value is empty.
     pub labels: BTreeSet<String>,
     /// What runs functions there.

@@ -107,6 +107,11 @@ impl<'n> Placer<'n> {
         }
     }
 
+    /// How nodes are chosen from now on.
+    pub const fn choose_by(&mut self, strategy: Strategy) {
+        self.strategy = strategy;
+    }
+
     /// The node that was chosen last.
     #[must_use]
     pub const fn last(&self) -> Option<usize> {

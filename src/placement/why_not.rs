@@ -39,7 +39,7 @@ impl WhyNot {
         if let Some(runtime) = asked.runtime.as_ref().filter(|runtime| !node.runtimes.contains(*runtime)) {
             return Some(Self::Runtime(runtime.clone()));
         }
-        if !asked.nodes.is_empty() && !asked.nodes.contains(&*node.id) {
+        if !asked.nodes.is_empty() && !asked.nodes.contains(&*node.id) && !node.has_nodes_below {
             return Some(Self::NotNamed);
         }
         if let Some(label) = missing(&node.labels, &asked.labels) {

@@ -236,8 +236,8 @@ impl Workflow {
         if parts > MAX_PARTS {
             return Err(whole(format!("it has {parts} functions and resources, and may have {MAX_PARTS}")));
         }
-        if form.functions.is_empty() {
-            return Err(whole("it has no function".to_owned()));
+        if parts == 0 {
+            return Err(whole("it has neither functions nor resources".to_owned()));
         }
         let mut reading = Reading::new(&form);
         let of_all = form.annotations.keys().filter(|name| requirements::NAMES.contains(&name.as_str()));

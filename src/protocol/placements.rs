@@ -43,6 +43,9 @@ pub struct InstanceReport {
     /// Why it failed; at most [`MAX_WHY_BYTES`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Of a manager: where the node below it takes events that runs the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// How far an instance is.
@@ -81,6 +84,9 @@ pub struct PlacedInstance {
     pub key: String,
     #[serde(default, skip_serializing_if = "PlacedState::is_run")]
     pub state: PlacedState,
+    /// It begins by itself: there are never two of it that run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub source: bool,
     #[serde(flatten)]
     pub what: PlacedPart,
     /// By the name of an output: who gets what it puts out there.
@@ -179,6 +185,10 @@ impl PlacementsRequest {
         for instance in &request.instances {
             within("instances.id", &instance.id, MAX_OFFER_ID_LEN)?;
             within("instances.why", instance.why.as_deref().unwrap_or_default(), MAX_WHY_BYTES)?;
+            if let Some(url) = instance.url.as_deref().filter(|url| !url.is_empty()) {
+                let why = |why| WireError::new(&format!("`instances.url` {why}"));
+                model::public_url::check_node(url).map_err(why)?;
+            }
         }
         Ok(request)
     }

@@ -42,6 +42,7 @@ fn instance(id: &str, part: &str, what: PlacedPart) -> PlacedInstance {
         part: part.to_owned(),
         key: KEY.to_owned(),
         state: PlacedState::Run,
+        source: false,
         what,
         outputs: BTreeMap::new(),
     }
@@ -167,6 +168,28 @@ async fn each_event_is_taken_once_and_in_its_order_however_often_both_sides_end(
     until("all is there", || lines(there.path()).len() >= 200).await;
     until("nothing waits", || from.is_drained(FROM)).await;
     assert_eq!(lines(there.path()), (0..200).map(|number| format!("[#{number}]")).collect::<Vec<_>>());
+}
+
+/// As when a node forgets that it has handed something over: its disk is one of before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_is_handed_over_twice_is_taken_once() {
+    let [here, before, there] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let to = open(there.path()).unwrap();
+    take(&to, log(), None);
+    let from = open(here.path()).unwrap();
+    send(&from, None);
+    for text in ["a", "b"] {
+        assert_eq!(post(&from.output_url(FROM, "out"), text.to_owned(), None).await.unwrap().0, 202);
+    }
+    drop(from);
+    drop(reopen(here.path()).await);
+    fs::copy(here.path().join("events.redb"), before.path().join("events.redb")).unwrap();
+    for folder in [&here, &before] {
+        let from = reopen(folder.path()).await;
+        send(&from, Some(to.url()));
+        until("nothing waits", || from.is_drained(FROM)).await;
+    }
+    assert_eq!(lines(there.path()), ["a", "b"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -187,6 +187,8 @@ impl World {
             archive: None,
             logical,
             secret: Secret([7; 32]),
+            strategy: None,
+            above: None,
             by: "ann".to_owned(),
         };
         self.command(Command::Start { new: Box::new(new), chance: self.chance })
@@ -249,8 +251,11 @@ impl World {
             let phase = if prepares && *phase == Phase::Running { &Phase::Ready } else { phase };
             machine.runs.insert(id, phase.clone());
         }
-        let told: Vec<Told> =
-            machine.runs.iter().map(|(id, phase)| Told { id: id.clone(), phase: phase.clone() }).collect();
+        let told: Vec<Told> = machine
+            .runs
+            .iter()
+            .map(|(id, phase)| Told { id: id.clone(), phase: phase.clone(), url: None })
+            .collect();
         let report = Command::Report { child: id(node), told };
         let changes = self.command(report.clone()).unwrap();
         assert_eq!(self.command(report).unwrap(), [], "the same report changes nothing");

@@ -66,7 +66,7 @@ fn everything_that_is_wrong_is_told_with_its_place() {
         }),
         refused(|all| all["resources"][0]["configurations"]["node_id_match_any"] = json!("my-node")),
         refused(|all| all["functions"][0]["annotations"]["tee"] = json!(true)),
-        refused(|all| all["functions"] = json!([])),
+        refused(|all| (all["functions"], all["resources"]) = (json!([]), json!([]))),
         refused(|all| {
             let one = all["resources"][0].clone();
             all["resources"] = vec![one; MAX_PARTS].into();
@@ -95,7 +95,7 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     --
     invalid type: boolean `true`, expected a string at line 1 column 116
     --
-    it has no function
+    it has neither functions nor resources
     --
     it has 10002 functions and resources, and may have 10000
     --

@@ -225,8 +225,7 @@ impl Running {
         let missing = self.missing(&served);
         self.begin(missing).await;
         self.tell_relay();
-        let instances = self.kept.functions.values().map(report).collect();
-        let request = PlacementsRequest { id, state: self.state.clone(), instances };
+        let request = PlacementsRequest { id, state: self.state.clone(), instances: self.reports() };
         let tools = Arc::clone(&self.tools);
         let call = tools.manager.placements(&request, self.keep_alive / 2);
         tokio::pin!(call);
@@ -286,8 +285,7 @@ impl Running {
         if is_again {
             self.tried = Instant::now();
         }
-        let wanted = self.kept.told.iter().filter(|one| one.state != PlacedState::End);
-        let wanted: BTreeMap<&str, &PlacedInstance> = wanted.map(|one| (&*one.name, one)).collect();
+        let wanted = self.wanted();
         let mut tasks = Vec::new();
         for (name, kept) in &self.kept.functions {
             if self.busy.contains(name) {
@@ -323,6 +321,32 @@ impl Running {
             }
         }
         tasks
+    }
+
+    /// What is to be here, by name. Of two that are called alike, the one that is here.
+    fn wanted(&self) -> BTreeMap<&str, &PlacedInstance> {
+        let mut wanted: BTreeMap<&str, &PlacedInstance> = BTreeMap::new();
+        for one in self.kept.told.iter().filter(|one| one.state != PlacedState::End) {
+            let is_here = self.kept.functions.get(&one.name).is_some_and(|kept| kept.instance == one.id);
+            if is_here || !wanted.contains_key(&*one.name) {
+                wanted.insert(&one.name, one);
+            }
+        }
+        wanted
+    }
+
+    /// What the manager is told.
+    fn reports(&self) -> Vec<InstanceReport> {
+        let wanted = self.wanted();
+        let told = self.kept.told.iter().filter(|one| one.state != PlacedState::End);
+        let namesakes = told.filter(|one| wanted.get(&*one.name).is_some_and(|other| other.id != one.id));
+        let refused = namesakes.map(|one| InstanceReport {
+            id: one.id.clone(),
+            phase: InstancePhase::Failed,
+            why: Some(format!("another function is called {} on this node", one.name)),
+            url: None,
+        });
+        self.kept.functions.values().map(report).chain(refused).collect()
     }
 
     /// Has it done, once it is written down what is here.
@@ -560,7 +584,7 @@ fn report(kept: &KeptFunction) -> InstanceReport {
         Stage::Running => (InstancePhase::Running, None),
         Stage::Failed(why) => (InstancePhase::Failed, Some(why.clone())),
     };
-    InstanceReport { id: kept.instance.clone(), phase, why }
+    InstanceReport { id: kept.instance.clone(), phase, why, url: None }
 }
 
 /// Writes a folder of an archive to the disk.

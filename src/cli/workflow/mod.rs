@@ -6,6 +6,7 @@ mod plan;
 mod show;
 mod start;
 mod stop;
+mod strategy;
 
 use std::io::Write;
 
@@ -26,6 +27,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Move(move_function::Args),
+    Strategy(strategy::Args),
     Stop(stop::Args),
     Plan(plan::Args),
 }
@@ -36,6 +38,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::List(args) => list::run(&args, out).await,
         Command::Show(args) => show::run(&args, out).await,
         Command::Move(args) => move_function::run(&args, out).await,
+        Command::Strategy(args) => strategy::run(&args, out).await,
         Command::Stop(args) => stop::run(&args, out).await,
         Command::Plan(args) => plan::run(&args, out).await,
     }

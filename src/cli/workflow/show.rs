@@ -7,9 +7,9 @@ use crate::cli::{
     failure::Failure,
     show,
 };
-use protocol::api::{WorkflowDetail, WorkflowFunction, WorkflowInstance};
+use protocol::api::{WorkflowDetail, WorkflowInstance, WorkflowInstances};
 
-/// Show which node runs which function of a workflow.
+/// Show which node runs which function and resource of a workflow.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(value_name = "NAME")]
@@ -33,15 +33,22 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 }
 
 pub(super) fn text_of(found: &WorkflowDetail) -> String {
-    let WorkflowDetail { workflow, functions } = found;
-    let rows = functions
-        .iter()
-        .map(|one| vec![show::one_line(&one.name), phase(one), nodes(one), show::one_line(&one.function)]);
-    let table = show::table(&["FUNCTION", "STATE", "NODE", "CALLED"], rows);
-    let mut text = format!("{}: {}\n\n{table}", show::one_line(&workflow.name), workflow.state);
-    for one in functions {
-        if let Some(why) = one.instance.as_ref().and_then(|instance| instance.why.as_deref()) {
-            text.extend([format!("\n{} failed: {}\n", show::one_line(&one.name), show::one_line(why))]);
+    let WorkflowDetail { workflow, functions, resources } = found;
+    let (name, strategy) = (show::one_line(&workflow.name), &workflow.strategy);
+    let mut text = format!("{name}: {}, strategy {strategy}\n\n", workflow.state);
+    let row = |name: &str, of: &WorkflowInstances, last: &str| {
+        vec![show::one_line(name), phase(of), nodes(of), show::one_line(last)]
+    };
+    let rows = functions.iter().map(|one| row(&one.name, &one.instances, &one.function));
+    text += &show::table(&["FUNCTION", "STATE", "NODE", "CALLED"], rows);
+    if !resources.is_empty() {
+        let rows = resources.iter().map(|one| row(&one.name, &one.instances, &one.class));
+        text.extend(["\n", &show::table(&["RESOURCE", "STATE", "NODE", "CLASS"], rows)]);
+    }
+    let functions = functions.iter().map(|one| (&one.name, &one.instances));
+    for (name, of) in functions.chain(resources.iter().map(|one| (&one.name, &one.instances))) {
+        if let Some(why) = of.instance.as_ref().and_then(|instance| instance.why.as_deref()) {
+            text.extend([format!("\n{} failed: {}\n", show::one_line(name), show::one_line(why))]);
         }
     }
     if workflow.waiting > 0 {
@@ -51,12 +58,12 @@ pub(super) fn text_of(found: &WorkflowDetail) -> String {
 }
 
 /// Where it runs, and where it moves to.
-fn nodes(one: &WorkflowFunction) -> String {
+fn nodes(one: &WorkflowInstances) -> String {
     let from = one.instance.as_ref().map_or_else(|| "-".to_owned(), node);
     one.next.as_ref().map_or(from.clone(), |next| format!("{from} -> {}", node(next)))
 }
 
-fn phase(one: &WorkflowFunction) -> String {
+fn phase(one: &WorkflowInstances) -> String {
     match &one.instance {
         Some(_) | None if one.next.is_some() => "moving".to_owned(),
         Some(instance) => instance.phase.clone(),

@@ -29,6 +29,9 @@ pub struct Args {
     /// What the workflow is called; by default the name of its file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// How one of several nodes is chosen: random, round_robin, spread or nearest; by default the manager's placement.strategy
+    #[arg(long, value_name = "STRATEGY")]
+    strategy: Option<String>,
     /// The manager has the functions, in its own folder
     #[arg(long)]
     of_manager: bool,
@@ -52,6 +55,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         form = form.part("functions", multipart::Part::bytes(zip));
     }
     let request = client.request(Method::POST, &["api", "v1", "workflows"]).query(&[("name", name)]);
+    let request = request.query(&[("strategy", &args.strategy)]);
     let started: WorkflowDetail = client.post(request.multipart(form)).await?;
     if args.json {
         show::json(out, &started)?;

@@ -7,13 +7,16 @@ use std::{
 
 use super::area::{self, Reported};
 use crate::children::{Child, Children};
-use model::{Capabilities, Leads};
+use model::{Capabilities, Cordon, Leads, NodeCapabilities};
 
 /// Most runtimes that are reported one by one; with more of them nothing is said, which means all.
 const MAX_RUNTIMES: usize = 64;
 
 /// Most labels that are reported, each value of a key counted; with more of them nothing is said, which means any.
 const MAX_LABELS: usize = 512;
+
+/// Most classes of resources that are reported.
+const MAX_RESOURCES: usize = 32;
 
 type Labels = BTreeMap<String, BTreeSet<String>>;
 
@@ -26,6 +29,8 @@ pub struct Below {
     runtimes: Option<BTreeSet<String>>,
     /// `None`: a manager below doesn't say which labels its children have, or there are too many.
     labels: Option<Labels>,
+    /// What nodes have together on which functions of workflows may be placed; none: there is no node.
+    node: Option<NodeCapabilities>,
 }
 
 /// Children that were looked at.
@@ -36,6 +41,9 @@ pub struct Survey {
     runtimes: BTreeSet<String>,
     some_say_nothing: bool,
     labels: SomeLabels,
+    node: Option<NodeCapabilities>,
+    /// Processors × cores × MHz of all nodes.
+    weight: u64,
 }
 
 /// Labels of which some may not be known.
@@ -92,8 +100,28 @@ impl Survey {
                 None => look.some_say_nothing = true,
             }
             look.labels.of(child);
+            look.node_of(child);
         }
         look
+    }
+
+    /// A machine on which something new may be placed.
+    fn node_of(&mut self, child: &Child) {
+        let profile = child.profile.as_ref().filter(|_| child.cordon == Cordon::Open);
+        let Some(has) = profile.and_then(|profile| profile.capabilities.node.as_deref()) else { return };
+        let all = self.node.get_or_insert_default();
+        let [cpus, cores, mhz] = [has.cpus, has.cores, has.mhz].map(|number| u64::from(number.max(1)));
+        self.weight = self.weight.saturating_add(cpus.saturating_mul(cores).saturating_mul(mhz));
+        all.memory_mib = match (all.memory_mib, has.memory_mib) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        all.tee |= has.tee;
+        all.tpm |= has.tpm;
+        let more = has.resources.iter().filter(|class| !all.resources.contains(class));
+        let more: Vec<String> =
+            more.take(MAX_RESOURCES.saturating_sub(all.resources.len())).cloned().collect();
+        all.resources.extend(more);
     }
 
     /// Puts together what was seen. With many children this takes a while.
@@ -106,6 +134,10 @@ impl Survey {
             area: area::reported(&areas),
             agents: self.agents,
             runtimes: says_all.then_some(self.runtimes),
+            node: self.node.map(|node| {
+                let (cpus, cores, mhz) = (1, 1, u32::try_from(self.weight).unwrap_or(u32::MAX));
+                NodeCapabilities { cpus, cores, mhz, ..node }
+            }),
             labels: (!self.labels.some_unknown && self.labels.pairs <= MAX_LABELS)
                 .then_some(self.labels.known),
         }
@@ -132,6 +164,7 @@ impl Below {
         if runtimes.is_none() && features.is_empty() {
             return None;
         }
+        let knows_no_features = features.is_empty();
         let public_url = public_url.filter(|_| !features.is_empty()).map(Box::from);
         let labels_below = self.labels.clone().filter(|_| !features.is_empty()).map(Box::new);
         // A manager has no labels of its own: what is known of those below it is said apart.
@@ -144,7 +177,7 @@ impl Below {
             leads,
             routers: Vec::new(),
             public_url,
-            node: None,
+            node: self.node.clone().filter(|_| !knows_no_features).map(Box::new),
         })
     }
 }

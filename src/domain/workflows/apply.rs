@@ -44,8 +44,26 @@ pub fn apply(workflows: &mut Workflows, change: &Change) {
                 part.failures = 0;
             }
         }),
+        Change::Reached { part, instance, url } => workflows.change(*part, |part| {
+            let of = part.instance.iter_mut().chain(&mut part.next).find(|one| one.id == *instance);
+            if let Some(of) = of {
+                of.url.clone_from(url);
+            }
+        }),
         Change::Gone { part, instance } => {
             workflows.change(*part, |part| part.leaving.retain(|leaving| leaving.id != *instance));
+        }
+        Change::StrategySet { workflow, strategy } => {
+            let Some(id) = workflows.ids.get(workflow) else { return };
+            if let Some(workflow) = workflows.by_id.get_mut(id) {
+                Arc::make_mut(workflow).strategy = *strategy;
+            }
+        }
+        Change::AboveSet { workflow, above } => {
+            let Some(id) = workflows.ids.get(workflow) else { return };
+            if let Some(workflow) = workflows.by_id.get_mut(id) {
+                Arc::make_mut(workflow).above = Some(Arc::clone(above));
+            }
         }
         Change::Stopping { workflow } => {
             let Some(id) = workflows.ids.get(workflow).cloned() else { return };

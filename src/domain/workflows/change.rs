@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Instance, Part, PartKey, Phase, Workflow, WorkflowKey};
+use super::{Above, Instance, Part, PartKey, Phase, Workflow, WorkflowKey};
 
 /// One change. Applying it can't fail.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,10 +46,26 @@ pub enum Change {
         instance: Box<str>,
         phase: Phase,
     },
+    /// Events to an instance are taken elsewhere from now on.
+    Reached {
+        part: PartKey,
+        instance: Box<str>,
+        url: Option<Box<str>>,
+    },
     /// An instance that was to end has ended, or its node is gone for good.
     Gone {
         part: PartKey,
         instance: Box<str>,
+    },
+    /// How one of several nodes is chosen for its parts from now on.
+    StrategySet {
+        workflow: WorkflowKey,
+        strategy: Option<placement::Strategy>,
+    },
+    /// The parent wants something else of what it has placed here.
+    AboveSet {
+        workflow: WorkflowKey,
+        above: Arc<Above>,
     },
     Stopping {
         workflow: WorkflowKey,
@@ -102,8 +118,13 @@ impl Change {
             | Self::Dropped { part, .. }
             | Self::Left { part, .. }
             | Self::Seen { part, .. }
+            | Self::Reached { part, .. }
             | Self::Gone { part, .. } => Some(*part),
-            Self::Started { .. } | Self::Stopping { .. } | Self::Removed { .. } => None,
+            Self::Started { .. }
+            | Self::StrategySet { .. }
+            | Self::AboveSet { .. }
+            | Self::Stopping { .. }
+            | Self::Removed { .. } => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Phase, Secret};
+use super::{Above, Phase, Secret};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -14,6 +14,11 @@ pub enum Command {
     Stop {
         id: String,
     },
+    /// How one of several nodes is chosen for its parts from now on; none: as the configuration says.
+    SetStrategy {
+        id: String,
+        strategy: Option<placement::Strategy>,
+    },
     /// A function is to run on the first of these nodes that may run it.
     Move {
         id: String,
@@ -21,6 +26,11 @@ pub enum Command {
         part: String,
         /// Ids of children.
         nodes: Vec<String>,
+    },
+    /// What the parent has placed here is to be something else.
+    SetAbove {
+        id: String,
+        above: Arc<Above>,
     },
     /// The whole of what runs on a node.
     Report {
@@ -43,8 +53,12 @@ pub struct NewWorkflow {
     pub types: Arc<placement::FunctionTypes>,
     pub archive: Option<[u8; 32]>,
     pub secret: Secret,
+    /// How one of several nodes is chosen; none: as the configuration says.
+    pub strategy: Option<placement::Strategy>,
     /// A UUID for each part, resources first.
     pub logical: Vec<Box<str>>,
+    /// Of a part that the parent has placed here.
+    pub above: Option<Arc<Above>>,
     pub by: String,
 }
 
@@ -53,4 +67,6 @@ pub struct NewWorkflow {
 pub struct Told {
     pub id: Box<str>,
     pub phase: Phase,
+    /// Where its events are taken, if that isn't where its node takes them.
+    pub url: Option<Box<str>>,
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use model::Now;
 
 use super::{
-    Change, Command, LeftWhy, MAX_PARTS, MAX_WORKFLOWS, NewWorkflow, Part, PartKey, Phase, Told, Workflow,
-    WorkflowKey,
+    Above, Change, Command, LeftWhy, MAX_PARTS, MAX_WORKFLOWS, NewWorkflow, Part, PartKey, Phase, Told,
+    Workflow, WorkflowKey,
     look::look,
     placing::{Due, How, Placing},
 };
@@ -20,6 +20,8 @@ pub fn decide(state: &State, seen: &dyn LastSeen, command: &Command, now: Now) -
     let decided = match command {
         Command::Start { new, chance } => start(state, new, Placing::new(state, seen, now, *chance)),
         Command::Stop { id } => stop(state, id),
+        Command::SetStrategy { id, strategy } => set_strategy(state, id, *strategy),
+        Command::SetAbove { id, above } => set_above(state, id, above),
         Command::Move { id, part, nodes } => {
             move_part(state, id, part, nodes, &Placing::new(state, seen, now, 0))
         }
@@ -52,6 +54,8 @@ fn start(state: &State, new: &NewWorkflow, mut placing: Placing<'_>) -> Result<V
         since: placing.now,
         by: new.by.clone(),
         is_stopping: false,
+        strategy: new.strategy,
+        above: new.above.clone(),
     };
     if all.parts_count() + workflow.len() > MAX_PARTS {
         return Err(Refusal::Limit { what: "functions and resources of workflows", limit: MAX_PARTS });
@@ -80,6 +84,24 @@ fn stop(state: &State, id: &str) -> Result<Vec<Change>, Refusal> {
     }
     changes.extend((!is_held).then_some(Change::Removed { workflow: workflow.key }));
     Ok(changes)
+}
+
+fn set_strategy(
+    state: &State,
+    id: &str,
+    strategy: Option<placement::Strategy>,
+) -> Result<Vec<Change>, Refusal> {
+    let workflow = state.workflows.get(id).ok_or_else(|| Refusal::UnknownWorkflow(id.to_owned()))?;
+    let is_other = workflow.strategy != strategy;
+    Ok(is_other.then_some(Change::StrategySet { workflow: workflow.key, strategy }).into_iter().collect())
+}
+
+fn set_above(state: &State, id: &str, above: &Arc<Above>) -> Result<Vec<Change>, Refusal> {
+    let unknown = || Refusal::UnknownWorkflow(id.to_owned());
+    let workflow = state.workflows.get(id).filter(|workflow| workflow.above.is_some()).ok_or_else(unknown)?;
+    let is_other = workflow.above.as_ref() != Some(above);
+    let set = is_other.then(|| Change::AboveSet { workflow: workflow.key, above: Arc::clone(above) });
+    Ok(set.into_iter().collect())
 }
 
 fn move_part(
@@ -121,14 +143,18 @@ fn move_part(
 fn report(state: &State, child: &str, told: &[Told]) -> Result<Vec<Change>, Refusal> {
     let unknown = || Refusal::UnknownChild(child.to_owned());
     let node = state.children.key(child).ok_or_else(unknown)?;
-    let told: BTreeMap<&str, &Phase> = told.iter().map(|one| (&*one.id, &one.phase)).collect();
+    let told: BTreeMap<&str, &Told> = told.iter().map(|one| (&*one.id, one)).collect();
     let mut changes = Vec::new();
     let mut gone = Ended::default();
     for (key, part) in state.workflows.on_node(node) {
         let mut after = Part::clone(part);
         for one in after.instance.iter_mut().chain(&mut after.next).filter(|one| one.node == node) {
             // One that the node says nothing of hasn't been begun there, or is to be begun once more.
-            let phase = told.get(&*one.id).copied().unwrap_or(&Phase::Placed);
+            let (phase, url) =
+                told.get(&*one.id).map_or((&Phase::Placed, &None), |one| (&one.phase, &one.url));
+            if *url != one.url {
+                changes.push(Change::Reached { part: key, instance: one.id.clone(), url: url.clone() });
+            }
             if *phase != one.phase {
                 changes.push(Change::Seen { part: key, instance: one.id.clone(), phase: phase.clone() });
                 one.phase = phase.clone();

@@ -14,6 +14,9 @@
 //! that fails, and whatever runs at a node that isn't to is ended by it: that is how of two instances, one of them on a node that was
 //! silent, one survives.
 //!
+//! To its parent a manager is a node, which has what its nodes have together. What the parent places on it is a workflow of one part, and
+//! placed on the nodes here as any other ([`Above`]).
+//!
 //! Invariants, which `tests/domain/workflows.rs` asserts:
 //! - an instance is placed only on a node that may run it at that moment;
 //! - a part has at most one instance that is to run, and gets none while the workflow stops. During a move a second one is to run beside
@@ -44,7 +47,7 @@ pub use self::{
     command::{Command, NewWorkflow, Told},
     decide::decide,
     look::{Attention, attention, is_out},
-    nodes::{NodeAreas, Nodes},
+    nodes::{NodeAreas, Nodes, events_url, silent_ms},
 };
 use model::{ChildKey, Now, pages::Pages, tenant};
 use placement::{Function, FunctionTypes, Requirements, Resource};
@@ -107,6 +110,36 @@ pub struct Workflow {
     pub since: Now,
     pub by: String,
     pub is_stopping: bool,
+    /// How one of several nodes is chosen for its parts; none: as the configuration says.
+    pub strategy: Option<placement::Strategy>,
+    /// Of a part that the parent has placed here, which is all of the workflow.
+    pub above: Option<Arc<Above>>,
+}
+
+/// What a part that the parent has placed here is to be, in a workflow of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Above {
+    /// What nodes call it, and callers at their proxies.
+    pub name: String,
+    /// With which events to it are signed.
+    pub key: String,
+    /// It is only to get ready.
+    pub prepares: bool,
+    /// It begins by itself: there are never two of it that run.
+    pub is_source: bool,
+    /// By the name of an output: who gets what it puts out there.
+    pub outputs: BTreeMap<String, Target>,
+}
+
+/// Who gets events, of a workflow of the parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What it is called whichever node runs it: a UUID.
+    pub part: String,
+    /// Where its node takes events; none: it runs nowhere now.
+    pub url: Option<String>,
+    /// With which events to it are signed.
+    pub key: String,
 }
 
 /// Random bytes that nobody is shown.
@@ -145,6 +178,8 @@ pub struct Instance {
     pub id: Box<str>,
     pub node: ChildKey,
     pub phase: Phase,
+    /// Where its events are taken, if that isn't where its node takes them.
+    pub url: Option<Box<str>>,
 }
 
 /// How far an instance is, as its node says.
@@ -201,6 +236,9 @@ impl Workflow {
     /// Whether a part of it begins by itself: then there are never two that do.
     #[must_use]
     pub fn is_source(&self, part: PartKey) -> bool {
+        if let Some(above) = &self.above {
+            return above.is_source;
+        }
         self.function(part).is_some_and(|function| function.is_source)
     }
 
@@ -234,6 +272,9 @@ impl Workflow {
     /// What a part of it is called at nodes, and a function at their proxies.
     #[must_use]
     pub fn name_at_nodes(&self, part: &str) -> String {
+        if let Some(above) = &self.above {
+            return above.name.clone();
+        }
         let own = tenant::split(&self.id).map_or(&*self.id, |(_, own)| own);
         format!("{own}.{part}")
     }
@@ -244,7 +285,7 @@ impl Workflow {
         self.definition.resources.len() + self.definition.functions.len()
     }
 
-    /// Never: it has a function at least.
+    /// Never: it has a part at least.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{ChildKey, Cordon, Now, area};
 use placement::{Lies, Node, NodeState, Position};
 
+use super::Instance;
 use crate::{
     children::Child,
     plan::{Middle, Place},
@@ -27,7 +28,7 @@ pub struct NodeAreas<'s> {
 }
 
 impl Nodes {
-    /// Of those children that `sees` takes. Deployed agents, managers and routers are none.
+    /// Of those children that `sees` takes. Deployed agents and routers are none, and managers without nodes.
     pub fn of(state: &Snapshot, seen: &dyn LastSeen, now: Now, sees: impl Fn(&Child) -> bool) -> Self {
         Self::among(state, seen, now, state.children.iter().filter(|(_, child)| sees(child)))
     }
@@ -60,13 +61,24 @@ pub(super) fn only(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKe
 }
 
 /// For how long a node has said nothing.
-pub(super) fn silent_ms(seen: &dyn LastSeen, node: ChildKey, now: Now) -> u64 {
+#[must_use]
+pub fn silent_ms(seen: &dyn LastSeen, node: ChildKey, now: Now) -> u64 {
     now.served_ms.saturating_sub(seen.last_report(node).unwrap_or(0))
+}
+
+/// Where events to an instance are taken; empty: only its own node can put something out to it.
+#[must_use]
+pub fn events_url(state: &Snapshot, instance: &Instance) -> Option<String> {
+    if let Some(url) = &instance.url {
+        return Some(url.to_string());
+    }
+    let profile = state.children.get(instance.node)?.profile.as_ref()?;
+    Some(profile.capabilities.node.as_ref()?.events.clone())
 }
 
 /// None: nothing may be placed there.
 fn node(child: &Child) -> Option<Node> {
-    let profile = child.profile.as_ref().filter(|profile| !profile.kind.is_manager())?;
+    let profile = child.profile.as_ref()?;
     let capabilities = &profile.capabilities;
     let has = capabilities.node.as_deref()?;
     let mut labels: BTreeMap<&String, &String> = capabilities.labels.iter().collect();
@@ -74,10 +86,13 @@ fn node(child: &Child) -> Option<Node> {
     let label = |(key, value): (&String, &String)| {
         if value.is_empty() { key.clone() } else { format!("{key}={value}") }
     };
+    let below = capabilities.labels_below.iter().flat_map(|below| below.iter());
+    let below = below.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
     Some(Node {
+        has_nodes_below: profile.kind.is_manager(),
         id: child.id.as_str().to_ascii_lowercase().into(),
         state: if child.cordon == Cordon::Open { NodeState::Ready } else { NodeState::Cordoned },
-        labels: labels.into_iter().map(label).collect(),
+        labels: labels.into_iter().chain(below).map(label).collect(),
         runtimes: capabilities.runtimes.iter().flatten().cloned().collect(),
         resources: has.resources.iter().cloned().collect::<BTreeSet<_>>(),
         is_tee: has.tee,

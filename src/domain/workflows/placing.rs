@@ -61,7 +61,7 @@ impl<'s> Placing<'s> {
     /// The change by which a part comes to a node.
     pub fn change(&self, key: PartKey, part: &Part, node: ChildKey, how: How) -> Change {
         let id = instance_id(&part.logical, part.placed);
-        let (instance, at_ms) = (Instance { id, node, phase: Phase::Placed }, self.now.served_ms);
+        let (instance, at_ms) = (Instance { id, node, phase: Phase::Placed, url: None }, self.now.served_ms);
         match how {
             How::Beside if part.instance.is_some() => Change::Moving { part: key, instance, at_ms },
             How::Beside | How::First | How::Instead(_) => Change::Placed { part: key, instance, at_ms },
@@ -87,6 +87,7 @@ impl<'s> Placing<'s> {
         let mut placer = self.placer(&nodes, &areas);
         let mut changes = Vec::new();
         for (workflow, due) in wanted {
+            placer.choose_by(workflow.strategy.unwrap_or(self.state.settings.placement.strategy));
             let neighbours = workflow.definition.neighbours();
             let place_of = |key: PartKey| {
                 let instance = self.state.workflows.part(key)?.instance.as_ref()?;

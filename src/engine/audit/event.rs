@@ -323,6 +323,12 @@ pub(super) enum Event<'a> {
     WorkflowStopping {
         workflow: &'a str,
     },
+    /// How one of several nodes is chosen for its functions; absent: as the configuration says.
+    WorkflowStrategySet {
+        workflow: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        strategy: Option<&'static str>,
+    },
     /// A function or a resource is to run on a node.
     InstancePlaced {
         workflow: &'a str,

@@ -13,6 +13,10 @@ pub(super) fn event<'a>(change: &'a Change, state: &'a State) -> Option<Event<'a
         Change::Stopping { workflow } => {
             Event::WorkflowStopping { workflow: &state.workflows.by_key(*workflow)?.id }
         }
+        Change::StrategySet { workflow, strategy } => {
+            let workflow = &state.workflows.by_key(*workflow)?.id;
+            Event::WorkflowStrategySet { workflow, strategy: strategy.map(placement::Strategy::name) }
+        }
         Change::Placed { part, instance, .. } | Change::Moving { part, instance, .. } => {
             let (workflow, part) = named(state, *part)?;
             let node = node(state, instance);
@@ -38,7 +42,11 @@ pub(super) fn event<'a>(change: &'a Change, state: &'a State) -> Option<Event<'a
             Event::InstanceFailed { workflow, part, instance, why }
         }
         // That nothing of it runs any more is told by its instances.
-        Change::Seen { .. } | Change::Gone { .. } | Change::Removed { .. } => return None,
+        Change::Seen { .. }
+        | Change::Reached { .. }
+        | Change::Gone { .. }
+        | Change::AboveSet { .. }
+        | Change::Removed { .. } => return None,
     })
 }
 

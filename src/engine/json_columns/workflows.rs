@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{bad, form::Version, json, read};
 use crate::load::digest;
-use domain::workflows::{Instance, Part, PartKey, Phase, Secret, Workflow, WorkflowKey};
+use domain::workflows::{Above, Instance, Part, PartKey, Phase, Secret, Target, Workflow, WorkflowKey};
 use model::{ChildKey, Now};
-use placement::FunctionTypes;
+use placement::{FunctionTypes, Strategy};
 use store::{
     StoreError,
     rows::{WorkflowPartRow, WorkflowRow},
@@ -29,6 +29,27 @@ struct WorkflowForm {
     stopping: bool,
     /// Base64.
     secret: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strategy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    above: Option<AboveForm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AboveForm {
+    name: String,
+    key: String,
+    prepares: bool,
+    source: bool,
+    outputs: BTreeMap<String, TargetForm>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TargetForm {
+    part: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    key: String,
 }
 
 /// `workflow_parts.detail`.
@@ -57,6 +78,8 @@ struct InstanceForm {
     phase: PhaseForm,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     why: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<Box<str>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +102,8 @@ pub(crate) fn workflow_row(workflow: &Workflow) -> Result<WorkflowRow, StoreErro
         by: workflow.by.clone(),
         stopping: workflow.is_stopping,
         secret: BASE64_STANDARD_NO_PAD.encode(workflow.secret.0),
+        strategy: workflow.strategy.map(|strategy| strategy.name().to_owned()),
+        above: workflow.above.as_deref().map(above_form),
     };
     Ok(WorkflowRow {
         workflow_key: workflow.key.0,
@@ -103,6 +128,11 @@ pub(crate) fn workflow(row: WorkflowRow) -> Result<Workflow, StoreError> {
     };
     let secret = BASE64_STANDARD_NO_PAD.decode(&form.secret).unwrap_or_default();
     let secret = Secret(digest("workflows", key, "detail", &secret)?);
+    let named = |name: &String| {
+        Strategy::named(name)
+            .ok_or_else(|| bad("workflows", key, "detail", format!("{name:?} is no strategy")))
+    };
+    let strategy = form.strategy.as_ref().map(named).transpose()?;
     Ok(Workflow {
         key: WorkflowKey(key),
         id: row.id,
@@ -115,7 +145,21 @@ pub(crate) fn workflow(row: WorkflowRow) -> Result<Workflow, StoreError> {
         since: Now { wall_ms: form.wall_ms, served_ms: form.served_ms },
         by: form.by,
         is_stopping: form.stopping,
+        strategy,
+        above: form.above.map(above).map(Arc::new),
     })
+}
+
+fn above_form(above: &Above) -> AboveForm {
+    let Above { name, key, prepares, is_source, outputs } = above.clone();
+    let target = |(output, Target { part, url, key })| (output, TargetForm { part, url, key });
+    AboveForm { name, key, prepares, source: is_source, outputs: outputs.into_iter().map(target).collect() }
+}
+
+fn above(form: AboveForm) -> Above {
+    let AboveForm { name, key, prepares, source, outputs } = form;
+    let target = |(output, TargetForm { part, url, key })| (output, Target { part, url, key });
+    Above { name, key, prepares, is_source: source, outputs: outputs.into_iter().map(target).collect() }
 }
 
 pub(crate) fn part_row(key: PartKey, part: &Part) -> Result<WorkflowPartRow, StoreError> {
@@ -140,7 +184,7 @@ fn instance_form(instance: &Instance) -> InstanceForm {
         Phase::Running => (PhaseForm::Running, None),
         Phase::Failed(why) => (PhaseForm::Failed, Some(why.clone())),
     };
-    InstanceForm { id: instance.id.clone(), node: instance.node.0, phase, why }
+    InstanceForm { id: instance.id.clone(), node: instance.node.0, phase, why, url: instance.url.clone() }
 }
 
 pub(crate) fn part(row: &WorkflowPartRow) -> Result<(PartKey, Part), StoreError> {
@@ -166,5 +210,5 @@ fn instance(form: InstanceForm) -> Instance {
         PhaseForm::Running => Phase::Running,
         PhaseForm::Failed => Phase::Failed(form.why.unwrap_or_default()),
     };
-    Instance { id: form.id, node: ChildKey(form.node), phase }
+    Instance { id: form.id, node: ChildKey(form.node), phase, url: form.url }
 }

@@ -21,6 +21,7 @@ use model::{
 };
 use protocol::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
+    placements::{MAX_PLACEMENTS_BODY_BYTES, PlacementsAnswer, PlacementsRequest},
     question::{AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES, QuestionAnswer},
 };
 
@@ -85,6 +86,16 @@ impl Parent {
             features: answer.features,
             questions: answer.questions.into_iter().map(question).collect(),
         })
+    }
+
+    /// Says what runs here of the parent's workflows; what is to run here.
+    pub async fn placements(
+        &self,
+        request: &PlacementsRequest,
+        wait: Duration,
+    ) -> Result<PlacementsAnswer, LinkError> {
+        let answer = self.caller.placements(request, Some(wait), MAX_PLACEMENTS_BODY_BYTES).await?;
+        PlacementsAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
     }
 
     /// The strategy of an offer.

@@ -80,7 +80,7 @@ pub(super) struct Driver {
 impl Driver {
     /// `id`: the one that the parent gave.
     pub fn new(
-        caller: ParentCaller,
+        caller: Arc<ParentCaller>,
         id: Option<String>,
         owed: mpsc::UnboundedReceiver<PendingEffect<ToParent>>,
     ) -> Self {
@@ -99,7 +99,7 @@ impl Driver {
             began: now,
             owed,
             events: caller.engine.events(),
-            caller: Arc::new(caller),
+            caller,
             tasks: JoinSet::new(),
             calls: HashMap::new(),
             results: HashMap::new(),
@@ -131,6 +131,9 @@ impl Driver {
             self.carry_out(act).await?;
         }
         self.caller.engine.view().lineage.link.set(self.link.is_up(), self.link.unsent());
+        if self.caller.id().as_deref() != self.link.id() {
+            *self.caller.id() = self.link.id().map(str::to_owned);
+        }
         let wake = self.wake();
         tokio::select! {
             () = sleep_until(wake) => {}

@@ -7,6 +7,7 @@
 //! ```text
 //! /poll ─▶ offer ─▶ noted in the outbox ─▶ /release, /functions ─▶ Submit ─▶ noted as done
 //! a stage is over here ─▶ outbox, in the same commit ─▶ aggregate from the store ─▶ /result ─▶ noted as done
+//! /placements ─▶ what the parent has placed here, each in a workflow of its own ─▶ placed on the nodes below
 //! every child is ready ─▶ /result (SuccessWaiting) ─▶ /end_stage … true ─▶ ParentEnd
 //! ```
 //!
@@ -25,9 +26,15 @@ mod driver;
 pub mod forward;
 pub mod lineage;
 mod offer;
+mod placements;
 mod report;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -94,10 +101,18 @@ struct ParentCaller {
     engine: Engine,
     parent: Parent,
     settings: Settings,
+    /// What the parent calls this manager.
+    id: Mutex<Option<String>>,
     /// What was told last of stages that go on: a digest, by offer and stage.
     told: Mutex<BTreeMap<(String, u8), u64>>,
     /// One offer's functions are downloaded at a time.
     downloading: tokio::sync::Mutex<()>,
+}
+
+impl ParentCaller {
+    fn id(&self) -> MutexGuard<'_, Option<String>> {
+        self.id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Speaks to the parent until `stop`, or until the engine is gone.
@@ -138,19 +153,18 @@ async fn speak(
             return;
         }
     };
-    let driver = Driver::new(
-        ParentCaller {
-            engine,
-            parent,
-            settings,
-            told: Mutex::default(),
-            downloading: tokio::sync::Mutex::default(),
-        },
-        id,
-        owed,
-    );
+    let caller = Arc::new(ParentCaller {
+        engine,
+        parent,
+        settings,
+        id: Mutex::default(),
+        told: Mutex::default(),
+        downloading: tokio::sync::Mutex::default(),
+    });
+    let driver = Driver::new(Arc::clone(&caller), id, owed);
     tokio::select! {
         () = driver.run() => {}
+        () = placements::run(caller) => {}
         () = stop.cancelled() => {}
     }
 }

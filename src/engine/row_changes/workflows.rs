@@ -30,6 +30,11 @@ impl Touched {
             let senders = senders.filter_map(|key| state.workflows.part(key));
             self.children.extend(senders.flat_map(|part| part.instances()).map(|instance| instance.node));
         }
+        if let Change::AboveSet { workflow, .. } = change {
+            let parts = state.workflows.by_key(*workflow).into_iter().flat_map(|workflow| workflow.parts());
+            let parts = parts.filter_map(|(key, ..)| state.workflows.part(key));
+            self.children.extend(parts.flat_map(|part| part.instances()).map(|instance| instance.node));
+        }
         let of = &mut self.workflows;
         match change {
             Change::Started { workflow, .. } => {
@@ -42,8 +47,11 @@ impl Touched {
             | Change::Dropped { part, .. }
             | Change::Left { part, .. }
             | Change::Seen { part, .. }
+            | Change::Reached { part, .. }
             | Change::Gone { part, .. } => drop(of.parts.insert(*part)),
-            Change::Stopping { workflow } => drop(of.workflows.insert(*workflow)),
+            Change::StrategySet { workflow, .. }
+            | Change::AboveSet { workflow, .. }
+            | Change::Stopping { workflow } => drop(of.workflows.insert(*workflow)),
             Change::Removed { workflow } => drop(of.gone.insert(*workflow)),
         }
     }

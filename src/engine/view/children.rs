@@ -96,6 +96,11 @@ impl Children {
         self.nodes.report(node, served_ms)
     }
 
+    /// Wakes whoever waits for it when something may have changed of what is placed on a node.
+    pub fn placements_changed(&self) -> Arc<tokio::sync::Notify> {
+        self.nodes.changed()
+    }
+
     /// Serving time at which this manager began to answer.
     pub fn listening_since(&self) -> u64 {
         self.listening_since.load(Ordering::Relaxed)

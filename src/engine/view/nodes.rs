@@ -10,11 +10,17 @@ use std::{
     },
 };
 
+use tokio::sync::Notify;
+
 use model::ChildKey;
 
 /// All nodes that have called in this life.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(RwLock<HashMap<ChildKey, Arc<NodeCalls>>>);
+pub(super) struct Nodes {
+    by_key: RwLock<HashMap<ChildKey, Arc<NodeCalls>>>,
+    /// Told of each change.
+    changed: Arc<Notify>,
+}
 
 /// What is known of the calls of a node.
 #[derive(Debug, Default)]
@@ -67,7 +73,7 @@ impl Nodes {
     pub fn report(&self, node: ChildKey, served_ms: u64) -> Arc<NodeCalls> {
         let known = self.get(node);
         let calls = known.unwrap_or_else(|| {
-            Arc::clone(self.0.write().unwrap_or_else(PoisonError::into_inner).entry(node).or_default())
+            Arc::clone(self.by_key.write().unwrap_or_else(PoisonError::into_inner).entry(node).or_default())
         });
         calls.seen.store(served_ms + 1, Ordering::Relaxed);
         calls
@@ -82,16 +88,22 @@ impl Nodes {
     pub fn change(&self, node: ChildKey) {
         if let Some(calls) = self.get(node) {
             calls.revision.fetch_add(1, Ordering::Release);
+            self.changed.notify_waiters();
         }
+    }
+
+    /// Wakes whoever waits for it when something of a node may have changed.
+    pub fn changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.changed)
     }
 
     pub fn remove(&self, node: ChildKey) {
         if self.get(node).is_some() {
-            self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+            self.by_key.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         }
     }
 
     fn get(&self, node: ChildKey) -> Option<Arc<NodeCalls>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+        self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
     }
 }

@@ -25,7 +25,7 @@ use domain::{
         command::{Command, Refusal},
         state::Snapshot,
     },
-    workflows::{self, Instance, Part, PartKey, Phase, Told, Workflow},
+    workflows::{self, Instance, Part, PartKey, Phase, Target, Told, Workflow},
 };
 use engine::{By, EngineError, view::NodeCalls};
 use model::ChildKey;
@@ -82,6 +82,7 @@ pub(super) async fn handle(
                 InstancePhase::Running => Phase::Running,
                 InstancePhase::Failed => Phase::Failed(one.why.unwrap_or_default().into()),
             },
+            url: one.url.map(Into::into),
         });
         let command = workflows::Command::Report { child: id.clone(), told: told.collect() };
         let taken = ctx.engine.call(Command::Workflows(command), By::CHILD, PATIENCE).await;
@@ -94,8 +95,8 @@ pub(super) async fn handle(
 /// What a node says, as a number.
 fn said(instances: &[InstanceReport]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for InstanceReport { id, phase, why } in instances {
-        (id, *phase as u8, why).hash(&mut hasher);
+    for InstanceReport { id, phase, why, url } in instances {
+        (id, *phase as u8, why, url).hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -164,7 +165,9 @@ async fn wanted(ctx: &Context, node: ChildKey) -> Result<(String, Vec<PlacedInst
 fn instances_on(state: &Snapshot, node: ChildKey, key: PartKey, part: &Part) -> Vec<PlacedInstance> {
     let Some(workflow) = state.workflows.by_key(part.workflow) else { return Vec::new() };
     let next = if workflow.is_source(key) { PlacedState::Prepare } else { PlacedState::Run };
-    let all = part.instance.iter().map(|one| (one, PlacedState::Run));
+    let prepares = workflow.above.as_ref().is_some_and(|above| above.prepares);
+    let now = if prepares { PlacedState::Prepare } else { PlacedState::Run };
+    let all = part.instance.iter().map(|one| (one, now));
     let all = all.chain(part.next.iter().map(|one| (one, next)));
     let all = all.chain(part.leaving.iter().map(|one| (one, PlacedState::End)));
     let here = all.filter(|(one, _)| one.node == node);
@@ -196,24 +199,34 @@ fn placed(
     };
     let target = |(output, name): (&String, &String)| {
         let part = state.workflows.part(workflow.key_of(name)?)?;
-        let node = part.instance.as_ref().or(part.next.as_ref()).map(|one| one.node);
-        let profile = node.and_then(|node| state.children.get(node)?.profile.as_ref());
-        let url = profile.and_then(|profile| Some(profile.capabilities.node.as_ref()?.events.clone()));
+        let url =
+            part.instance.as_ref().or(part.next.as_ref()).and_then(|one| workflows::events_url(state, one));
         let (key, part) = (event_key(workflow, part), part.logical.to_string());
         // What is to end waits for nobody who isn't there.
         let is_wanted = of != PlacedState::End || url.is_some();
         is_wanted
             .then(|| (output.clone(), PlacedTarget { part, url: url.filter(|url| !url.is_empty()), key }))
     };
+    let outputs = match &workflow.above {
+        None => outputs.iter().filter_map(target).collect(),
+        // As the parent has told it.
+        Some(above) => above.outputs.iter().map(of_parent).collect(),
+    };
     Some(PlacedInstance {
         id: instance.id.to_string(),
         name: workflow.name_at_nodes(name),
         part: part.logical.to_string(),
-        key: event_key(workflow, part),
+        key: workflow.above.as_ref().map_or_else(|| event_key(workflow, part), |above| above.key.clone()),
         state: of,
+        source: workflow.is_source(key),
         what,
-        outputs: outputs.iter().filter_map(target).collect(),
+        outputs,
     })
+}
+
+fn of_parent((output, target): (&String, &Target)) -> (String, PlacedTarget) {
+    let Target { part, url, key } = target.clone();
+    (output.clone(), PlacedTarget { part, url, key })
 }
 
 /// With which events to a part are signed. Nodes that send or get them know it, and nobody else.

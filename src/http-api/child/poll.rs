@@ -36,8 +36,8 @@ use engine::{
     view::{ChildEntry, Mode, Published, ReleaseEntry},
 };
 use model::{
-    ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS,
-    FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
+    ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_PLACEMENTS,
+    FEATURE_ROUTERS, FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use protocol::{
     PollRequest,
@@ -242,6 +242,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
         FEATURE_TRAFFIC,
         FEATURE_SERVICES,
         FEATURE_AGENTS,
+        FEATURE_PLACEMENTS,
     ];
     let features = of_managers.into_iter().chain(AGENT_FEATURES).map(str::to_owned).collect();
     serde_json::to_vec(&PollAnswer { rm_ids, hold, features, questions, ..answer })

@@ -31,7 +31,7 @@ pub use self::traffic::{
 pub use self::tree::{TreeLevel, TreeNode, TreeSum};
 pub use self::workflow::{
     PlannedNode, PlannedPart, RefusedNodes, Workflow, WorkflowDetail, WorkflowFunction, WorkflowInstance,
-    WorkflowMove, WorkflowPlan,
+    WorkflowInstances, WorkflowMove, WorkflowPlan, WorkflowResource, WorkflowStrategy,
 };
 
 use std::collections::BTreeMap;

@@ -14,15 +14,18 @@ pub struct Workflow {
     /// Of its functions.
     pub running: u64,
     pub waiting: u64,
+    /// How one of several nodes is chosen: `random`, `round_robin`, `spread`, `nearest`.
+    pub strategy: String,
     pub started: String,
     pub by: String,
 }
 
-/// A workflow with its functions: `GET /api/v1/workflows/{name}`.
+/// A workflow with its functions and resources: `GET /api/v1/workflows/{name}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowDetail {
     pub workflow: Workflow,
     pub functions: Vec<WorkflowFunction>,
+    pub resources: Vec<WorkflowResource>,
 }
 
 /// A function of a workflow.
@@ -31,7 +34,24 @@ pub struct WorkflowFunction {
     pub name: String,
     /// What callers call it at the proxy of its node.
     pub function: String,
-    /// What it is called whichever node runs it: a UUID.
+    #[serde(flatten)]
+    pub instances: WorkflowInstances,
+}
+
+/// A resource of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowResource {
+    pub name: String,
+    /// `file-log`, `http-egress`.
+    pub class: String,
+    #[serde(flatten)]
+    pub instances: WorkflowInstances,
+}
+
+/// Where a function or a resource runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowInstances {
+    /// What the function or resource is called whichever node runs it: a UUID.
     pub logical_id: String,
     /// `None`: no node may run it now.
     pub instance: Option<WorkflowInstance>,
@@ -54,6 +74,21 @@ pub struct WorkflowInstance {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// The body of `PUT /api/v1/workflows/{name}/strategy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowStrategy {
+    /// `random`, `round_robin`, `spread`, `nearest`; `null`: as the manager's configuration says.
+    pub strategy: Option<String>,
+    /// Who acts, for the audit trail; the token's name where there is one.
+    #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Why.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// The body of `POST /api/v1/workflows/{name}/move`.

@@ -129,6 +129,7 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/workflows/{name}
     DELETE /api/v1/workflows/{name}
     POST /api/v1/workflows/{name}/move
+    PUT /api/v1/workflows/{name}/strategy
     POST /end_stage
     GET /events
     GET /healthz

@@ -33,6 +33,8 @@ const OVER: [&str; 8] = [
 pub struct Manager {
     folder: PathBuf,
     functions: PathBuf,
+    /// The URL of its store.
+    store: String,
     set: Vec<String>,
     pub at: SocketAddr,
     process: Option<(Child, BufReader<ChildStdout>)>,
@@ -42,11 +44,17 @@ pub struct Manager {
 impl Manager {
     /// With its store in a folder, and functions from another one. `set`: `KEY=VALUE`.
     pub async fn start(folder: &Path, functions: &Path, set: &[String]) -> Self {
+        Self::on(None, folder, functions, set).await
+    }
+
+    /// As [`Self::start`], on a store elsewhere.
+    pub async fn on(store: Option<String>, folder: &Path, functions: &Path, set: &[String]) -> Self {
         std::fs::create_dir_all(folder).unwrap();
         let http = client().build().unwrap();
         let mut manager = Self {
             folder: folder.to_owned(),
             functions: functions.to_owned(),
+            store: store.unwrap_or_else(|| format!("sqlite://{}", folder.join("choir.db").display())),
             set: set.to_vec(),
             at: "127.0.0.1:0".parse().unwrap(),
             process: None,
@@ -82,7 +90,7 @@ impl Manager {
         let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.args(["serve", "--log-level", "warn", "--listen", &self.at.to_string()]);
-        command.args(["--store", &format!("sqlite://{}", self.folder.join("choir.db").display())]);
+        command.args(["--store", &self.store]);
         command.arg("--functions").arg(&self.functions);
         command.args(self.set.iter().flat_map(|set| ["--set", set]));
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

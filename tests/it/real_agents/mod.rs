@@ -26,6 +26,7 @@ mod manager;
 #[path = "../../shared/loss/message.rs"]
 mod message;
 mod node;
+mod passed_below;
 mod passed_on;
 mod placed;
 mod processes;

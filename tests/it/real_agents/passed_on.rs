@@ -3,17 +3,20 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use serde_json::Value;
 
 use super::{site::Site, wait::wait_until};
-use crate::world::client;
+use crate::{
+    store::place::{Place, stories},
+    world::client,
+};
 
 /// What came of each instance, in the order in which it came: numbers.
-fn numbers(log: &Path) -> BTreeMap<String, Vec<u64>> {
+pub fn numbers(log: &Path) -> BTreeMap<String, Vec<u64>> {
     let mut all: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap_or_default().lines() {
         // TIME from node_id … function_id … [#7]: HELLO WORLD FROM INSTANCE
@@ -26,9 +29,8 @@ fn numbers(log: &Path) -> BTreeMap<String, Vec<u64>> {
 }
 
 /// The chain of the documents: a function moves, machines and the manager are killed, and nothing is lost or doubled.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_is_killed() {
-    let mut site = Site::with(&["placement.keep_alive=1m".to_owned()]).await;
+async fn the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_is_killed(place: &Place) {
+    let mut site = Site::on(&place.url, &["placement.keep_alive=1m".to_owned()]).await;
     let logs = site.folder().join("files");
     let logs_at = format!("node.logs={}", logs.display());
     let mut nodes = [
@@ -39,8 +41,7 @@ async fn the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_
     let url = format!("{}/api/v1", site.manager.url());
     let http = client().build().unwrap();
     // Quicker than the sample, and its own file.
-    let folder = site.folder().join("messages");
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fns/messages"), &folder);
+    let folder = copied_sample(site.folder());
     let workflow = fs::read_to_string(folder.join("workflow.json")).unwrap();
     fs::write(folder.join("workflow.json"), workflow.replace("period=1000", "period=10")).unwrap();
     wait_until("the nodes are known", async || {
@@ -117,6 +118,15 @@ async fn the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_
     for (instance, numbers) in &numbers {
         assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{instance}: {numbers:?}");
     }
+}
+
+stories!(the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_is_killed);
+
+/// The sample, in a folder of its own.
+pub fn copied_sample(site: &Path) -> PathBuf {
+    let folder = site.join("messages");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fns/messages"), &folder);
+    folder
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -44,15 +44,24 @@ impl Site {
         Self::prepared(|_| set.to_vec()).await
     }
 
+    /// On a store elsewhere.
+    pub async fn on(store: &str, set: &[String]) -> Self {
+        Self::prepared_on(Some(store.to_owned()), |_| set.to_vec()).await
+    }
+
     /// With what is in the folder beforehand; gives settings of the manager.
     pub async fn prepared(prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        Self::prepared_on(None, prepare).await
+    }
+
+    async fn prepared_on(store: Option<String>, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let folder = tempfile::Builder::new().prefix("own").tempdir().unwrap();
         for below in ["logs", "functions/fns"] {
             fs::create_dir_all(folder.path().join(below)).unwrap();
         }
         let functions = folder.path().join("functions");
         let set = prepare(folder.path());
-        let manager = Manager::start(&folder.path().join("manager"), &functions, &set).await;
+        let manager = Manager::on(store, &folder.path().join("manager"), &functions, &set).await;
         Self { manager, ends: Ends(folder), versions: 0 }
     }
 
@@ -100,6 +109,11 @@ impl Site {
     /// An agent below the manager, with a proxy beside it. `set`: `KEY=VALUE`.
     pub async fn node(&self, name: &str, set: &[&str]) -> Node {
         Node::start(&self.folder().join(name), name, &self.manager.url(), set).await
+    }
+
+    /// An agent below another manager.
+    pub async fn node_below(&self, manager: &Manager, name: &str, set: &[&str]) -> Node {
+        Node::start(&self.folder().join(name), name, &manager.url(), set).await
     }
 
     /// Processes of a version: those that carry out calls.

@@ -8,7 +8,10 @@ use domain::{
     workflows::{self, Instance, Part, PartKey, Phase, Workflow},
 };
 use model::{Now, tenant};
-use protocol::api::{self, PlannedNode, WorkflowDetail, WorkflowFunction, WorkflowInstance};
+use protocol::api::{
+    self, PlannedNode, WorkflowDetail, WorkflowFunction, WorkflowInstance, WorkflowInstances,
+    WorkflowResource,
+};
 
 /// What a caller is shown of workflows.
 pub(super) struct Shown<'s> {
@@ -36,29 +39,28 @@ impl Shown<'_> {
     }
 
     pub fn workflow(&self, workflow: &Workflow) -> api::Workflow {
-        let (mut running, mut waiting, mut failed) = (0, 0, 0);
-        for (_, part) in self.functions(workflow) {
-            match part.instance.as_ref().or(part.next.as_ref()).map(|instance| self.phase(instance).0) {
-                None => waiting += 1,
-                Some("running") => running += 1,
-                Some("failed" | "silent") => failed += 1,
-                Some(_) => {}
-            }
-        }
-        let functions = workflow.definition.functions.len() as u64;
+        let phase = |part: &Part| {
+            let instance = part.instance.as_ref().or(part.next.as_ref());
+            instance.map_or("waiting", |instance| self.phase(instance).0)
+        };
+        let all: Vec<&str> = self.parts(workflow).map(|(_, part)| phase(part)).collect();
+        let count = |of: &[&str], phases: &[&str]| of.iter().filter(|one| phases.contains(one)).count();
         let word = match () {
             () if workflow.is_stopping => "stopping",
-            () if failed > 0 => "failing",
-            () if waiting > 0 => "waiting",
-            () if running == functions => "running",
+            () if count(&all, &["failed", "silent"]) > 0 => "failing",
+            () if count(&all, &["waiting"]) > 0 => "waiting",
+            () if count(&all, &["running"]) == all.len() => "running",
             () => "starting",
         };
+        let functions = all.get(workflow.definition.resources.len()..).unwrap_or_default();
+        let strategy = workflow.strategy.unwrap_or(self.state.settings.placement.strategy);
         api::Workflow {
             name: self.named(workflow).to_owned(),
             state: word.to_owned(),
-            functions,
-            running,
-            waiting: if workflow.is_stopping { 0 } else { waiting },
+            functions: functions.len() as u64,
+            running: count(functions, &["running"]) as u64,
+            waiting: if workflow.is_stopping { 0 } else { count(functions, &["waiting"]) as u64 },
+            strategy: strategy.name().to_owned(),
             started: rfc3339(workflow.since.wall_ms),
             by: workflow.by.clone(),
         }
@@ -68,18 +70,27 @@ impl Shown<'_> {
     pub fn detail(&self, id: &str) -> Option<WorkflowDetail> {
         let of = self.state.workflows.get(id).filter(|workflow| self.sees(workflow))?;
         let function = |(key, part): (PartKey, &Part)| {
-            let function = of.function(key)?;
-            Some(WorkflowFunction {
-                name: function.name.clone(),
-                function: of.name_at_nodes(&function.name),
-                logical_id: part.logical.to_string(),
-                instance: part.instance.as_ref().map(|one| self.instance(one)),
-                next: part.next.as_ref().map(|one| self.instance(one)),
-                ending: part.leaving.iter().map(|one| self.instance(one)).collect(),
-            })
+            let name = of.function(key)?.name.clone();
+            let function = of.name_at_nodes(&name);
+            Some(WorkflowFunction { name, function, instances: self.instances(part) })
         };
-        let functions = self.functions(of).filter_map(function).collect();
-        Some(WorkflowDetail { workflow: self.workflow(of), functions })
+        let resource = |(key, part): (PartKey, &Part)| {
+            let resource = of.resource(key)?;
+            let (name, class) = (resource.name.clone(), resource.class.clone());
+            Some(WorkflowResource { name, class, instances: self.instances(part) })
+        };
+        let functions = self.parts(of).filter_map(function).collect();
+        let resources = self.parts(of).filter_map(resource).collect();
+        Some(WorkflowDetail { workflow: self.workflow(of), functions, resources })
+    }
+
+    fn instances(&self, part: &Part) -> WorkflowInstances {
+        WorkflowInstances {
+            logical_id: part.logical.to_string(),
+            instance: part.instance.as_ref().map(|one| self.instance(one)),
+            next: part.next.as_ref().map(|one| self.instance(one)),
+            ending: part.leaving.iter().map(|one| self.instance(one)).collect(),
+        }
     }
 
     fn named<'w>(&self, workflow: &'w Workflow) -> &'w str {
@@ -89,8 +100,9 @@ impl Shown<'_> {
         }
     }
 
-    fn functions<'w>(&'w self, workflow: &'w Workflow) -> impl Iterator<Item = (PartKey, &'w Part)> {
-        let keys = workflow.parts().map(|(key, ..)| key).skip(workflow.definition.resources.len());
+    /// Resources first, as they are numbered.
+    fn parts<'w>(&'w self, workflow: &'w Workflow) -> impl Iterator<Item = (PartKey, &'w Part)> {
+        let keys = workflow.parts().map(|(key, ..)| key);
         keys.filter_map(|key| Some((key, self.state.workflows.part(key)?.as_ref())))
     }
 

@@ -7,6 +7,7 @@ mod plan;
 mod show;
 mod start;
 mod stop;
+mod strategy;
 
 use axum::extract::DefaultBodyLimit;
 use placement::MAX_WORKFLOW_BYTES;
@@ -24,6 +25,7 @@ const MAX_START_BYTES: usize = MAX_UPLOAD_BYTES as usize + MAX_WORKFLOW_BYTES + 
 pub fn router() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(move_function::handle).layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES)))
+        .routes(routes!(strategy::handle).layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES)))
         .routes(routes!(stop::handle).layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES)))
         .routes(routes!(plan::handle).layer(DefaultBodyLimit::max(MAX_WORKFLOW_BYTES)))
         .routes(routes!(start::handle).layer(DefaultBodyLimit::max(MAX_START_BYTES)))

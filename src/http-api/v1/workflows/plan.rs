@@ -62,10 +62,7 @@ pub(super) async fn handle(
 ) -> Result<Json<WorkflowPlan>, Problem> {
     let scope = caller.acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
     let settings = Arc::clone(&ctx.settings);
-    let strategy = match parameters.strategy.as_deref() {
-        None => None,
-        Some(name) => Some(Strategy::named(name).ok_or_else(|| Problem::bad_request(unknown_strategy()))?),
-    };
+    let strategy = parameters.strategy.as_deref().map(named_strategy).transpose()?;
     // Memory for what is read is what uploads have.
     let body = upload::read_workflow(&ctx, request).await?;
     let read = ctx.in_turn(move || Workflow::read(&body.strategy, &settings.function_types)).await?;
@@ -78,8 +75,10 @@ pub(super) async fn handle(
     Ok(Json(plan))
 }
 
-fn unknown_strategy() -> String {
-    format!("`strategy` is one of {}", Strategy::NAMES.join(", "))
+/// A strategy by its name.
+pub(super) fn named_strategy(name: &str) -> Result<Strategy, Problem> {
+    let unknown = || Problem::bad_request(format!("`strategy` is one of {}", Strategy::NAMES.join(", ")));
+    Strategy::named(name).ok_or_else(unknown)
 }
 
 /// What of a workflow can be planned, and not be started.

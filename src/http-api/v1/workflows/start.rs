@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     form::Shown,
-    plan::{invalid, unstartable},
+    plan::{invalid, named_strategy, unstartable},
 };
 use crate::{
     Context,
@@ -37,8 +37,10 @@ use protocol::api::{self, Note, WorkflowDetail};
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Parameters {
-    /// What the workflow is to be called: letters, digits, `.`, `_` and `-`.
+    /// What the workflow is to be called: letters, digits, `_` and `-`.
     name: String,
+    /// How one of several nodes is chosen: `random`, `round_robin`, `spread` or `nearest`; without it as the configuration says.
+    strategy: Option<String>,
     /// The tenant whose workflow it is, if it is started with a token that is bound to none.
     tenant: Option<String>,
     /// Who acts; the name of the token counts.
@@ -80,14 +82,16 @@ pub(super) async fn handle(
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<(StatusCode, Json<WorkflowDetail>), Problem> {
-    let Parameters { name, tenant, by, note } = parameters;
+    let Parameters { name, strategy, tenant, by, note } = parameters;
     let scope = caller.acting_for(&ctx.view().tenants, tenant.as_deref())?;
     let by = acting(operator.as_deref(), Note { by, note })?;
     let bad_name = |why: String| Problem::bad_request(format!("`name`: {why}"));
     ReleaseId::parse(&name).map_err(|error| bad_name(error.to_string()))?;
-    if name.contains(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c))) {
-        return Err(bad_name("it has letters, digits, ., _ and -".to_owned()));
+    // Nodes call its functions NAME.FUNCTION, and no two of them alike.
+    if name.contains(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c))) {
+        return Err(bad_name("it has letters, digits, _ and -".to_owned()));
     }
+    let strategy = strategy.as_deref().map(named_strategy).transpose()?;
     let upload = upload::read_workflow(&ctx, request).await?;
     let (preparing, whose) = (ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || prepare(&upload, &preparing, &whose)).await??;
@@ -101,6 +105,8 @@ pub(super) async fn handle(
         types: Arc::new(ctx.settings.function_types.clone()),
         archive: Some(archive.digest),
         secret: Secret(rand::random()),
+        strategy,
+        above: None,
         logical: (0..parts).map(|_| new_id()).collect(),
         by: by.actor.name(),
     };

@@ -14,6 +14,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("POST", path) if path.ends_with("/ab-releases/{id}/promote") => {
             vec![json!({"variation": "A"}), json!({"variation": "A", "note": "n"})]
         }
+        ("PUT", path) if path.ends_with("/strategy") => vec![json!({"strategy": "spread"})],
         ("POST", path) if path.ends_with("/move") => vec![json!({"function": "f", "nodes": ["x"]})],
         ("POST" | "DELETE", _) => vec![json!({}), json!({"note": "n"})],
         _ => vec![Value::Null],
