@@ -247,6 +247,14 @@ fn serve_on(
         .task
         .history_retention
         .map(|kept| tokio::spawn(retention::run(started.engine.clone(), kept, stop.clone())));
+    if options.parent.is_none() {
+        let engine = started.engine.clone();
+        tokio::spawn(async move {
+            if let Err(error) = parent::placements::end_all(&engine).await {
+                tracing::warn!(%error, "what a parent had placed here may run on");
+            }
+        });
+    }
     let parent = options.parent.map(|parent| {
         tokio::spawn(parent::run(started.engine.clone(), parent, started.to_parent, stop.clone()))
     });

@@ -8,6 +8,9 @@ pub struct Node {
     pub state: NodeState,
     /// It is a manager, and has what the nodes below it have together. Which of them may run something that manager says.
     pub has_nodes_below: bool,
+    /// It doesn't say which runtimes, or which labels, those have.
+    pub may_have_any_runtime: bool,
+    pub may_have_any_label: bool,
     /// `key=value`, or `key` alone where the value is empty.
     pub labels: BTreeSet<String>,
     /// What runs functions there.

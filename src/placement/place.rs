@@ -79,6 +79,9 @@ pub struct Placer<'n> {
     held: usize,
 }
 
+/// Functions and resources of one node, which it is told of all together.
+const MOST_OF_A_NODE: u32 = 5_000;
+
 /// Nodes that are remembered for all kinds of requirements together: some tens of megabytes.
 const MOST_HELD: usize = 4_000_000;
 
@@ -138,6 +141,19 @@ impl<'n> Placer<'n> {
         Placed::At(node)
     }
 
+    /// The next node after one that may run what is asked for, with wrap-around, and never that one itself.
+    pub fn place_after(&mut self, asked: &Requirements, after: usize) -> Placed {
+        let kind = self.find_eligible(asked);
+        let Some(all) = self.eligible.get(&kind) else { return Placed::Nowhere };
+        steps::take(all.nodes.len());
+        let may = |node: &usize| *node != after && self.has_room(*node, asked);
+        let later = all.nodes().filter(|node| *node > after).find(may);
+        let Some(node) = later.or_else(|| all.nodes().find(may)) else { return Placed::Nowhere };
+        self.note(node, asked);
+        self.last = Some(node);
+        Placed::At(node)
+    }
+
     /// Chooses a node for a resource: any that may is as likely as another.
     pub fn place_resource(&mut self, asked: &Requirements, draw: f64) -> Placed {
         self.place_resource_elsewhere(asked, draw, None)
@@ -168,7 +184,9 @@ impl<'n> Placer<'n> {
         steps::take(self.nodes.len());
         let each = self.nodes.iter().zip(self.lie(asked)).enumerate();
         let why = |(at, (node, lies)): (usize, (&Node, Lies))| {
-            Some((at, WhyNot::with_memory(node, lies, self.left_mib(at), asked)?))
+            let is_full = self.functions.get(at).is_some_and(|functions| *functions >= MOST_OF_A_NODE);
+            let full = is_full.then_some(WhyNot::Full);
+            Some((at, WhyNot::with_memory(node, lies, self.left_mib(at), asked).or(full)?))
         };
         each.filter_map(why).collect()
     }
@@ -222,6 +240,11 @@ impl<'n> Placer<'n> {
     }
 
     fn has_room(&self, node: usize, asked: &Requirements) -> bool {
+        let has_place = self.functions.get(node).is_some_and(|functions| *functions < MOST_OF_A_NODE);
+        has_place && self.has_memory(node, asked)
+    }
+
+    fn has_memory(&self, node: usize, asked: &Requirements) -> bool {
         asked.memory_mib == 0 || self.left_mib(node).is_some_and(|left| left >= asked.memory_mib)
     }
 

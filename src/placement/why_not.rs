@@ -24,6 +24,8 @@ pub enum WhyNot {
     Memory(u64),
     /// It doesn't say how much memory it has.
     NoMemory,
+    /// It has as many functions as a node may have.
+    Full,
 }
 
 impl WhyNot {
@@ -36,13 +38,15 @@ impl WhyNot {
             NodeState::Cordoned => return Some(Self::Cordoned),
             NodeState::Ready => {}
         }
-        if let Some(runtime) = asked.runtime.as_ref().filter(|runtime| !node.runtimes.contains(*runtime)) {
+        let lacks = |runtime: &&String| !node.runtimes.contains(*runtime) && !node.may_have_any_runtime;
+        if let Some(runtime) = asked.runtime.as_ref().filter(lacks) {
             return Some(Self::Runtime(runtime.clone()));
         }
         if !asked.nodes.is_empty() && !asked.nodes.contains(&*node.id) && !node.has_nodes_below {
             return Some(Self::NotNamed);
         }
-        if let Some(label) = missing(&node.labels, &asked.labels) {
+        let label = missing(&node.labels, &asked.labels).filter(|_| !node.may_have_any_label);
+        if let Some(label) = label {
             return Some(Self::Label(label));
         }
         if let Some(class) = missing(&node.resources, &asked.resources) {
@@ -90,6 +94,7 @@ impl fmt::Display for WhyNot {
             Self::Tee => f.write_str("it runs in no trusted execution environment"),
             Self::Tpm => f.write_str("it has no trusted platform module"),
             Self::Memory(asked) => write!(f, "it has less than {asked} MiB left"),
+            Self::Full => f.write_str("it has as many functions as a node may have"),
             Self::NoMemory => f.write_str("it doesn't say how much memory it has"),
         }
     }

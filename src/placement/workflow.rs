@@ -19,6 +19,9 @@ pub const MAX_PARTS: usize = 10_000;
 /// Bytes of a name, at most.
 const MAX_NAME_BYTES: usize = 256;
 
+/// Most bytes of the annotations of a function, or of the configuration of a resource.
+const MAX_TOLD_BYTES: usize = 64 * 1024;
+
 /// Outputs, and annotations, of a part, at most.
 const MAX_ENTRIES: usize = 1_000;
 
@@ -349,6 +352,14 @@ impl Reading {
         count <= MAX_ENTRIES
     }
 
+    /// What a part is told of itself goes to its node with each change there.
+    fn size(&mut self, at: String, told: &BTreeMap<String, String>) {
+        let bytes: usize = told.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > MAX_TOLD_BYTES {
+            self.fault(at, format!("it has {bytes} bytes, and may have {MAX_TOLD_BYTES}"));
+        }
+    }
+
     fn function(&mut self, at: usize, form: FunctionForm, types: &FunctionTypes) -> Function {
         let FunctionForm { name, class_specification, output_mapping, annotations, others } = form;
         let ClassForm { id, function_type, version, code, outputs } = class_specification;
@@ -372,6 +383,7 @@ impl Reading {
             );
             self.fault(format!("{path}.class_specification.function_type"), what);
         }
+        self.size(format!("{path}.annotations"), &annotations);
         let requirements = self.requirements(&format!("{path}.annotations"), runtime, &annotations);
         Function {
             name,
@@ -392,6 +404,7 @@ impl Reading {
         self.others(&path, &others, &["configurations", "output_mapping", "class_type"]);
         self.word(format!("{path}.class_type"), &class_type);
         self.targets(&path, &output_mapping);
+        self.size(format!("{path}.configurations"), &configurations);
         let mut requirements = self.requirements(&format!("{path}.configurations"), None, &configurations);
         requirements.resources.insert(class_type.clone());
         Resource {

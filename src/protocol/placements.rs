@@ -17,6 +17,9 @@ use model::MAX_OFFER_ID_LEN;
 /// Largest body, in bytes.
 pub const MAX_PLACEMENTS_BODY_BYTES: usize = 4 * 1024 * 1024;
 
+/// Largest answer, in bytes.
+pub const MAX_PLACEMENTS_ANSWER_BYTES: usize = 128 * 1024 * 1024;
+
 /// Most instances of a node.
 pub const MAX_INSTANCES: usize = 10_000;
 

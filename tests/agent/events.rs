@@ -5,6 +5,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::Path,
+    process::Command,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -14,7 +15,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use protocol::placements::{PlacedInstance, PlacedPart, PlacedState, PlacedTarget};
-use tokio::{net::TcpListener, time::sleep};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
 
 const FROM: &str = "00000000-0000-4000-8000-000000000001";
 const PART: &str = "00000000-0000-4000-8000-00000000000a";
@@ -103,8 +105,15 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("{what} never came about");
 }
 
-/// An HTTP server that answers with these, and then with 200: what came to it.
-async fn server(answers: &[u16]) -> (SocketAddr, Arc<Mutex<Vec<(String, String)>>>) {
+type Came = Arc<Mutex<Vec<(String, String)>>>;
+
+/// An HTTP server that answers with these, and then with 200: what came to it. 404 is the proxy's own.
+async fn server(answers: &[u16]) -> (SocketAddr, Came) {
+    server_behind(answers, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS))).await
+}
+
+/// It answers as often as the gate lets it.
+async fn server_behind(answers: &[u16], gate: Arc<Semaphore>) -> (SocketAddr, Came) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let came = Arc::new(Mutex::new(Vec::new()));
@@ -113,15 +122,20 @@ async fn server(answers: &[u16]) -> (SocketAddr, Arc<Mutex<Vec<(String, String)>
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (noted, answers) = (Arc::clone(&noted), Arc::clone(&answers));
+            let (noted, answers, gate) = (Arc::clone(&noted), Arc::clone(&answers), Arc::clone(&gate));
             let service = service_fn(move |request: Request<Incoming>| {
-                let (noted, answers) = (Arc::clone(&noted), Arc::clone(&answers));
+                let (noted, answers, gate) = (Arc::clone(&noted), Arc::clone(&answers), Arc::clone(&gate));
                 async move {
                     let head = format!("{} {}", request.method(), request.uri().path());
                     let body = request.into_body().collect().await.unwrap().to_bytes();
                     noted.lock().unwrap().push((head, String::from_utf8_lossy(&body).into_owned()));
+                    gate.acquire().await.unwrap().forget();
                     let status = answers.lock().unwrap().pop().unwrap_or(200);
-                    Response::builder().status(status).body(Full::new(bytes::Bytes::new()))
+                    let mut response = Response::builder().status(status);
+                    if status == 404 {
+                        response = response.header("x-choirmaster-error", "no-such-function");
+                    }
+                    response.body(Full::new(bytes::Bytes::new()))
                 }
             });
             tokio::spawn(
@@ -244,17 +258,17 @@ async fn events_wait_for_a_target_that_moves_and_follow_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_is_called_until_it_takes_an_event_or_refuses_it() {
-    let (proxy, came) = server(&[503, 200, 400, 200]).await;
+    let (proxy, came) = server(&[503, 200, 400, 302, 404, 200]).await;
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
     take(&to, function(), Some(&proxy.to_string()));
     send(&from, Some(to.url()));
-    for text in ["a", "refused", "b"] {
+    for text in ["a", "refused", "moved", "b"] {
         assert_eq!(post(&from.output_url(FROM, "out"), text.to_owned(), None).await.unwrap().0, 202);
     }
     until("nothing waits", || from.is_drained(FROM)).await;
     let came: Vec<_> = came.lock().unwrap().iter().map(|(_, body)| body.clone()).collect();
-    assert_eq!(came, ["a", "a", "refused", "b"]);
+    assert_eq!(came, ["a", "a", "refused", "moved", "b", "b"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -321,4 +335,112 @@ async fn what_is_not_signed_or_no_event_is_refused() {
     assert_eq!((unknown.0, unknown.1.contains("there is out")), (404, true), "{}", unknown.1);
     assert_eq!(reqwest::get(&out).await.unwrap().status(), 405);
     assert!(lines(folder.path()).is_empty());
+}
+
+/// Its connection breaks; what a function does with an event is done once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_ends_while_a_function_is_called_has_its_event_taken_once() {
+    let gate = Arc::new(Semaphore::new(0));
+    let (proxy, came) = server_behind(&[], Arc::clone(&gate)).await;
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    take(&to, function(), Some(&proxy.to_string()));
+    for text in ["a", "b", "c"] {
+        send(&from, Some(to.url()));
+        assert_eq!(post(&from.output_url(FROM, "out"), text.to_owned(), None).await.unwrap().0, 202);
+        until("the function is called", || came.lock().unwrap().last().is_some_and(|(_, body)| body == text))
+            .await;
+        drop(from);
+        from = reopen(here.path()).await;
+        gate.add_permits(1);
+    }
+    send(&from, Some(to.url()));
+    until("nothing waits", || from.is_drained(FROM)).await;
+    let came: Vec<_> = came.lock().unwrap().iter().map(|(_, body)| body.clone()).collect();
+    assert_eq!(came, ["a", "b", "c"]);
+}
+
+/// A target that runs nowhere fills what waits for it, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_one_target_keeps_no_event_for_another_from_going_on() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    take(&to, log(), None);
+    let mut both = sender(Some(to.url()));
+    let nowhere = "00000000-0000-4000-8000-00000000000c".to_owned();
+    let target = PlacedTarget { part: nowhere, url: None, key: KEY.to_owned() };
+    both.outputs.insert("nowhere".to_owned(), target);
+    from.tell("node-a", &[both], BTreeSet::from([FROM.to_owned()]), None);
+    let (large, stuck) = ("x".repeat(MAX_EVENT_BYTES), from.output_url(FROM, "nowhere"));
+    let mut kept = 0;
+    let refused = loop {
+        match post(&stuck, large.clone(), None).await.unwrap() {
+            (202, _) => kept += 1,
+            refused => break refused,
+        }
+    };
+    assert_eq!((kept, refused.0), (64, 503));
+    assert!(refused.1.contains("too many events wait"), "{}", refused.1);
+    assert_eq!(post(&from.output_url(FROM, "out"), "a".to_owned(), None).await.unwrap().0, 202);
+    until("it is there", || lines(there.path()) == ["a"]).await;
+}
+
+/// Set in a process that is about to have a full disk.
+const FULL: &str = "DISK_THAT_FILLS_UP";
+
+/// In a process of its own, since a limit of the size of files is one of the whole process.
+#[test]
+fn what_a_full_disk_refused_is_taken_once_there_is_room_again() {
+    if std::env::var_os(FULL).is_some() {
+        tokio::runtime::Runtime::new().unwrap().block_on(fills_up());
+        return;
+    }
+    // The signal that comes with the limit is ignored, so that a write fails and the process lives.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+    let name = "events::what_a_full_disk_refused_is_taken_once_there_is_room_again";
+    let ended = command.args(["--exact", name, "--nocapture"]).env(FULL, "yes").output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+}
+
+async fn fills_up() {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    let limit = |bytes: Option<u64>| {
+        setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+    };
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    let put = async |text: &str| post(&from.output_url(FROM, "out"), text.to_owned(), None).await.unwrap().0;
+    send(&from, None);
+    take(&to, log(), None);
+    assert_eq!(put("first").await, 202);
+    limit(Some(fs::metadata(here.path().join("events.redb")).unwrap().len()));
+    let (large, mut kept) = ("x".repeat(MAX_EVENT_BYTES / 2), 0);
+    while put(&large).await == 202 {
+        kept += 1;
+        assert!(kept < 100, "the file doesn't grow");
+    }
+    limit(None);
+    until_put(&put, "last").await;
+    // A log takes nothing, nor the note of what it took.
+    limit(Some(1));
+    send(&from, Some(to.url()));
+    sleep(Duration::from_millis(100)).await;
+    assert!(lines(there.path()).is_empty(), "{:?}", lines(there.path()));
+    limit(None);
+    until("nothing waits", || from.is_drained(FROM)).await;
+    let there = lines(there.path());
+    assert_eq!((&*there[0], there.len()), ("first", kept + 2));
+    assert!(there[1..=kept].iter().all(|line| *line == large) && there[kept + 1] == "last");
+}
+
+async fn until_put(put: &impl AsyncFn(&str) -> u16, text: &str) {
+    for _ in 0..1_000 {
+        if put(text).await == 202 {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it takes nothing more");
 }

@@ -49,6 +49,7 @@ struct World {
     silent: BTreeMap<ChildKey, u64>,
     machines: Vec<Machine>,
     chance: u64,
+    secret: Secret,
 }
 
 fn refused(answer: NoReply) -> String {
@@ -73,6 +74,7 @@ impl World {
             silent: BTreeMap::new(),
             machines: vec![Machine::default(); nodes],
             chance: 0,
+            secret: Secret([7; 32]),
         };
         for node in 0..nodes {
             // The first has all labels, the second the first of them, the others none.
@@ -88,19 +90,19 @@ impl World {
                 })),
                 ..Capabilities::default()
             };
-            world.poll(node, capabilities);
+            world.poll(node, ChildKind::Agent, capabilities);
         }
         world
     }
 
-    fn poll(&mut self, node: usize, capabilities: Capabilities) {
+    fn poll(&mut self, node: usize, kind: ChildKind, capabilities: Capabilities) {
         let poll = Poll {
             child: Some(ChildId::parse(&id(node)).unwrap()),
             fresh: ChildId::parse("fresh").unwrap(),
             area: None,
             address: None,
             agents: 1,
-            profile: Some(Profile { name: None, kind: ChildKind::Agent, capabilities }),
+            profile: Some(Profile { name: None, kind, capabilities }),
             tenant: None,
         };
         self.any(&AnyCommand::Children(children::Command::Poll(poll))).unwrap();
@@ -186,7 +188,7 @@ impl World {
             types: Arc::default(),
             archive: None,
             logical,
-            secret: Secret([7; 32]),
+            secret: self.secret,
             strategy: None,
             above: None,
             by: "ann".to_owned(),
@@ -544,6 +546,132 @@ fn what_a_node_does_not_start_is_tried_elsewhere_less_and_less_often() {
         world.report(node.unwrap() as usize, &Phase::Running, true);
     }
     assert_eq!(tries, [8, 16, 32, 64, 128, 256, 300, 300, 300, 300, 300, 300]);
+}
+
+/// Two managers may have placed something on one node, which tells the instances of both apart.
+#[test]
+fn instances_of_two_managers_have_ids_of_their_own() {
+    let id_at = |secret: u8| {
+        let mut world = World::new(1, Choice::RoundRobin);
+        world.secret = Secret([secret; 32]);
+        world.start_called("w");
+        world.wanted(0).into_keys().next().unwrap()
+    };
+    assert_ne!(id_at(1), id_at(2));
+    assert_eq!(id_at(1), id_at(1));
+}
+
+/// Its nodes are known again once they have called it.
+#[test]
+fn nothing_leaves_a_manager_that_has_just_been_started_again() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    let has_nodes = || {
+        let (runtimes, node) = (Some(vec!["python".to_owned()]), Some(Box::default()));
+        Capabilities { runtimes, node, ..Capabilities::default() }
+    };
+    world.poll(0, ChildKind::Rm, has_nodes());
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.poll(0, ChildKind::Rm, Capabilities::default());
+    assert_eq!((world.look(), world.places("w")), (vec![], (Some(0), None, vec![])));
+    // Nothing new comes there.
+    world.start_called("other");
+    assert_eq!(world.places("other").0, Some(1));
+    world.poll(0, ChildKind::Rm, has_nodes());
+    world.report(0, &Phase::Running, true);
+    assert_eq!(world.look(), []);
+    // It does say so when it is silent.
+    world.now.served_ms += 60_000;
+    world.silent.insert(ChildKey(0), world.now.served_ms - 2_000);
+    world.report(1, &Phase::Running, true);
+    world.look();
+    assert_eq!(world.places("w"), (Some(1), None, vec![0]));
+    // An agent that offers nothing any more is left.
+    world.poll(1, ChildKind::Agent, Capabilities::default());
+    world.silent.clear();
+    world.look();
+    assert_eq!(world.places("w").0, Some(0));
+}
+
+#[test]
+fn what_has_run_and_is_begun_once_more_has_as_long_for_that_as_a_new_one() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.now.served_ms += 3_600_000;
+    world.report(0, &Phase::Starting, true);
+    assert_eq!(world.look(), []);
+    world.report(0, &Phase::Running, true);
+    world.now.served_ms += 3_600_000;
+    world.report(0, &Phase::Placed, true);
+    world.now.served_ms += 29_000;
+    assert_eq!((world.look(), world.places("w").0), (vec![], Some(0)));
+    world.now.served_ms += 1_000;
+    world.look();
+    assert_eq!(world.places("w").0, Some(1));
+}
+
+/// Two nodes that can't run it would have the fewest functions by turns.
+#[test]
+fn what_fails_is_tried_on_each_node_whatever_the_strategy() {
+    for choice in [Choice::Random, Choice::RoundRobin, Choice::Spread, Choice::Nearest] {
+        let mut world = World::new(4, choice);
+        world.start_called("w");
+        let mut tried = BTreeSet::new();
+        for _ in 0..4 {
+            let node = world.places("w").0.unwrap();
+            tried.insert(node);
+            world.report(node as usize, &Phase::Failed("no".into()), true);
+            while world.look().is_empty() {
+                world.now.served_ms += 1_000;
+            }
+            world.report(node as usize, &Phase::Running, true);
+        }
+        assert_eq!(tried.len(), 4, "{choice:?}: {tried:?}");
+    }
+}
+
+#[test]
+fn what_begins_by_itself_and_failed_is_not_begun_elsewhere_before_its_node_has_ended_it() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start("w", &[&[]]).unwrap();
+    let from = world.places("w").0.unwrap();
+    let to = 1 - from;
+    // It had begun, and its node may have something of it still.
+    world.report(from as usize, &Phase::Failed("it ended".into()), true);
+    world.look();
+    assert_eq!(world.places("w"), (None, Some(to), vec![from]));
+    world.report(to as usize, &Phase::Running, true);
+    assert_eq!(world.places("w"), (None, Some(to), vec![from]));
+    world.report(from as usize, &Phase::Running, true);
+    assert_eq!(world.places("w"), (Some(to), None, vec![]));
+    world.check();
+    // Nobody waits for a node that says nothing.
+    world.now.served_ms += 60_000;
+    world.silent.insert(ChildKey(to), world.now.served_ms - 2_000);
+    world.report(from as usize, &Phase::Running, true);
+    world.look();
+    assert_eq!(world.places("w"), (Some(from), None, vec![to]));
+}
+
+/// It is told where to hand over what it has put out, once it is there again.
+#[test]
+fn a_silent_node_is_remembered_for_as_long_as_a_workflow_runs_of_which_it_has_something() {
+    let mut world = World::new(2, Choice::RoundRobin);
+    world.start_called("w");
+    world.report(0, &Phase::Running, true);
+    world.silent.insert(ChildKey(0), world.now.served_ms);
+    for _ in 0..3 {
+        world.now.served_ms += 24 * 3_600_000;
+        world.report(1, &Phase::Running, true);
+        world.look();
+        assert_eq!(world.places("w"), (Some(1), None, vec![0]));
+    }
+    world.command(Command::Stop { id: "w".to_owned() }).unwrap();
+    world.report(1, &Phase::Running, true);
+    world.look();
+    assert!(world.state.workflows.is_empty());
+    world.check();
 }
 
 #[derive(Debug, Clone)]

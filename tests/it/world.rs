@@ -235,6 +235,27 @@ impl World {
         id
     }
 
+    /// A child with a machine that functions may be placed on: its id.
+    pub async fn node(&self, name: &str, capabilities: &Value) -> String {
+        let area: Value = serde_json::from_str(AREA).unwrap();
+        let mut poll = json!({"id": "", "name": name, "kind": "agent", "geographic_area": area});
+        poll["capabilities"] = capabilities.clone();
+        let id = self.post("/poll", &poll).await.ok().json()["id"].as_str().unwrap().to_owned();
+        poll["id"] = json!(id);
+        self.post("/poll", &poll).await.ok();
+        id
+    }
+
+    /// A node hears what it is to run, and says that it runs: what it says.
+    pub async fn run_placed(&self, node: &str) -> Vec<Value> {
+        let wanted = self.post("/placements", &json!({"id": node})).await.ok().json();
+        let runs = wanted["instances"].as_array().unwrap().iter().filter(|one| one["state"] != "end");
+        let phase = |one: &Value| if one["state"] == "prepare" { "ready" } else { "running" };
+        let runs: Vec<Value> = runs.map(|one| json!({"id": one["id"], "phase": phase(one)})).collect();
+        self.post("/placements", &json!({"id": node, "instances": runs})).await.ok();
+        runs
+    }
+
     /// Downloads an offer.
     pub async fn fetch(&self, child: &str, offer: &str) -> Answer {
         self.get(&format!("/release?childID={child}&releaseID={offer}")).await

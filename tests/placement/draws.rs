@@ -1,6 +1,6 @@
 //! Which of several nodes is chosen.
 
-use placement::{Areas, Lies, Node, Placed, Placer, Position, Requirements, Strategy};
+use placement::{Areas, Lies, Node, NodeState, Placed, Placer, Position, Requirements, Strategy};
 
 use crate::{NoAreas, id, node, read};
 
@@ -24,6 +24,10 @@ fn a_million_draws_agree_with_the_weights() {
     let mut placer = Placer::new(&all, &NoAreas, Strategy::Random, None);
     let mut counts = vec![0_u32; all.len()];
     for draw in 0..DRAWS {
+        if draw % 5_000 == 0 {
+            // As many as one node may have.
+            placer = Placer::new(&all, &NoAreas, Strategy::Random, None);
+        }
         counts[chosen(&mut placer, &asked, (f64::from(draw) + 0.5) / f64::from(DRAWS))] += 1;
     }
     let sum: f64 = all.iter().map(Node::weight).sum();
@@ -155,4 +159,51 @@ fn a_resource_has_the_memory_that_it_asks_for() {
     assert_eq!(placer.place_resource(&asked, 0.9), Placed::At(0));
     assert_eq!(placer.place_resource(&asked, 0.9), Placed::Nowhere);
     assert_eq!(placer.place(&asked, &[], 0.9), Placed::Nowhere);
+}
+
+#[test]
+fn after_a_failure_the_next_node_is_taken_that_may_and_never_the_same() {
+    let mut all = nodes(&[1; 4]);
+    all[3].state = NodeState::Cordoned;
+    let asked = read(&[]).unwrap();
+    let mut placer = Placer::new(&all, &NoAreas, Strategy::Spread, None);
+    let mut last = 1;
+    let taken = [(); 4].map(|()| {
+        last = placer.place_after(&asked, last).node().unwrap();
+        last
+    });
+    assert_eq!(taken, [2, 0, 1, 2]);
+    let alone = nodes(&[1]);
+    let mut placer = Placer::new(&alone, &NoAreas, Strategy::Spread, None);
+    assert_eq!(placer.place_after(&asked, 0), Placed::Nowhere);
+}
+
+/// A node is told all of its functions in one answer, which has to have an end.
+#[test]
+fn a_node_has_at_most_5000_functions() {
+    let all = nodes(&[1_000_000, 1]);
+    let asked = read(&[]).unwrap();
+    let mut placer = Placer::new(&all, &NoAreas, Strategy::Random, None);
+    for _ in 0..10_000 {
+        placer.place(&asked, &[], 0.0).node().unwrap();
+    }
+    assert_eq!(placer.place(&asked, &[], 0.5), Placed::Nowhere);
+    assert_eq!(placer.place_after(&asked, 0), Placed::Nowhere);
+    let why: Vec<String> = placer.why_not(&asked).iter().map(|(at, why)| format!("{at} {why}")).collect();
+    let full = "it has as many functions as a node may have";
+    assert_eq!(why, [format!("0 {full}"), format!("1 {full}")]);
+}
+
+/// Whether one of its nodes may run something only that manager knows.
+#[test]
+fn a_manager_that_does_not_say_what_its_nodes_have_is_asked() {
+    let asked = read(&[("label_match_all", "gpu")]).unwrap();
+    let mut all = nodes(&[1]);
+    all[0].runtimes.clear();
+    let placed = |all: &[Node]| Placer::new(all, &NoAreas, Strategy::Spread, None).place(&asked, &[], 0.0);
+    assert_eq!(placed(&all), Placed::Nowhere);
+    all[0].may_have_any_runtime = true;
+    assert_eq!(placed(&all), Placed::Nowhere);
+    all[0].may_have_any_label = true;
+    assert_eq!(placed(&all), Placed::At(0));
 }

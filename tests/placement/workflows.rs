@@ -76,6 +76,8 @@ fn everything_that_is_wrong_is_told_with_its_place() {
         refused(|all| all["resources"][0]["class_type"] = json!("")),
         refused(|all| all["functions"][0] = json!(7)),
         read(&SAMPLE.replacen("\"init-payload\"", "\"label_match_all\"", 1)).unwrap_err(),
+        refused(|all| all["functions"][0]["annotations"]["x"] = json!("x".repeat(64 * 1024))),
+        refused(|all| all["resources"][0]["configurations"]["x"] = json!("x".repeat(64 * 1024))),
     ];
     insta::assert_snapshot!(all.join("\n--\n"), @r#"
     functions[0].output_mapping.out: no part is called pnog; did you mean pong?
@@ -108,6 +110,10 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     invalid type: integer `7`, expected a function at line 1 column 32
     --
     label_match_all is there twice at line 14 column 89
+    --
+    functions[0].annotations: it has 65584 bytes, and may have 65536
+    --
+    resources[0].configurations: it has 65568 bytes, and may have 65536
     "#);
 }
 

@@ -45,11 +45,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 const ONCE_MORE: Duration = Duration::from_secs(15);
 const REMOVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long what an instance has put out may take, once it has ended.
-const DRAIN: Duration = Duration::from_secs(30);
-
-/// Between two looks at that.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Between two looks whether something waits that an instance has put out.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a function is told of itself: a file in its folder.
 const ABOUT: &str = "choirmaster.json";
@@ -476,8 +473,8 @@ impl Doing {
     /// Waits until what an instance has put out was handed over, or nobody gets it any more.
     async fn drain(&self, instance: &str) {
         let Some(relay) = &self.relay else { return };
-        let until = Instant::now() + DRAIN;
-        while !relay.is_drained(instance) && Instant::now() < until {
+        // The manager says where its targets are for as long as it isn't told that the instance is gone.
+        while !relay.is_drained(instance) && relay.is_told(instance) {
             sleep(LOOK_AGAIN).await;
         }
     }

@@ -12,7 +12,8 @@
 //! 1. An event that was answered with 202 is handed over until its target has taken it, or its instance ends and nobody is its target any
 //!    more; a kill at any instant changes nothing of that.
 //! 2. Events from one instance to one target come in the order in which they were put out.
-//! 3. A target takes an event once, whatever its sender repeats: but for a function that was called with it when its agent was killed.
+//! 3. A target takes an event once, whatever its sender repeats: but for a function that was called with it when its agent was killed, and
+//!    for a target that moved before its sender heard that it had taken the event.
 //! 4. Nothing is taken that isn't signed with the key of its target.
 
 mod deliver;
@@ -35,7 +36,7 @@ use std::{
 };
 
 use protocol::placements::PlacedInstance;
-use proxy::local_http::serve::serve as serve_http;
+use proxy::local_http::serve::serve_many as serve_http;
 use tokio::{
     net::TcpListener,
     sync::watch,
@@ -52,6 +53,13 @@ use self::{
 
 /// How long what an instance has put out waits for its target once the manager says nothing of that instance any more.
 const WAIT_UNTOLD: Duration = Duration::from_mins(10);
+
+/// Functions know the port for as long as they run, so it is none that the system gives to others meanwhile.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+const TRIES: usize = 100;
+
+/// Connections of other nodes at once.
+const CONNECTIONS: usize = 1_024;
 
 /// The file of all events, and the one with the port that functions know.
 const STORE: &str = "events.redb";
@@ -124,13 +132,14 @@ impl Relay {
             busy: Mutex::default(),
             deliveries: Mutex::default(),
             turns: Turns::default(),
+            unwritten: Mutex::default(),
             client: client.clone(),
             resources: resource::Resources::new(logs, settings.egress_hosts.clone(), client),
         });
         let open = watch::Sender::new(true);
         let (listener, own) = listen_here(&folder.join(PORT))?;
         let mut tasks = JoinSet::new();
-        let mut served = vec![tasks.spawn(serve_http(listener, open.subscribe(), {
+        let mut served = vec![tasks.spawn(serve_http(listener, CONNECTIONS, open.subscribe(), {
             let inner = Arc::clone(&inner);
             move |request| serve::answer(Arc::clone(&inner), request, true)
         }))];
@@ -138,7 +147,7 @@ impl Relay {
         if let Some(address) = settings.listen {
             let (listener, bound) = listen(address)?;
             url = if settings.url.is_empty() { format!("http://{bound}") } else { settings.url.clone() };
-            served.push(tasks.spawn(serve_http(listener, open.subscribe(), {
+            served.push(tasks.spawn(serve_http(listener, CONNECTIONS, open.subscribe(), {
                 let inner = Arc::clone(&inner);
                 move |request| serve::answer(Arc::clone(&inner), request, false)
             })));
@@ -198,7 +207,13 @@ impl Relay {
     /// Whether nothing waits that an instance has put out.
     #[must_use]
     pub fn is_drained(&self, instance: &str) -> bool {
-        self.inner.store.targets(instance).is_ok_and(|targets| targets.is_empty())
+        self.inner.store.waits(instance).is_ok_and(|waits| !waits)
+    }
+
+    /// Whether the manager says anything of an instance.
+    #[must_use]
+    pub fn is_told(&self, instance: &str) -> bool {
+        self.inner.routes.borrow().has(instance)
     }
 
     /// Numbers of instances that are gone.
@@ -208,7 +223,7 @@ impl Relay {
         tokio::spawn(async move {
             let Ok(numbered) = store.numbered() else { return };
             for from in numbered.into_iter().filter(|from| !wanted.contains(from)) {
-                if store.targets(&from).is_ok_and(|targets| targets.is_empty()) {
+                if store.waits(&from).is_ok_and(|waits| !waits) {
                     let _ = store.write(Write::Forget { from }).await;
                 }
             }
@@ -219,7 +234,11 @@ impl Relay {
 /// A loopback address that stays the same: functions that run know it, whoever starts the agent anew.
 fn listen_here(kept: &Path) -> Result<(TcpListener, SocketAddr), EventsError> {
     let before = fs::read_to_string(kept).ok().and_then(|text| text.trim().parse::<u16>().ok());
-    let (listener, own) = listen((Ipv4Addr::LOCALHOST, before.unwrap_or(0)).into())?;
+    let at = |port: u16| listen((Ipv4Addr::LOCALHOST, port).into());
+    let (listener, own) = match before {
+        Some(port) => at(port)?,
+        None => (0..TRIES).find_map(|_| at(fastrand::u16(PORTS)).ok()).map_or_else(|| at(0), Ok)?,
+    };
     if before.is_none() {
         let written = fs::write(kept, own.port().to_string());
         written.map_err(|source| EventsError::Listen { address: own, source })?;

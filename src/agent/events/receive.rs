@@ -7,13 +7,16 @@ use reqwest::StatusCode;
 
 use super::{
     headers::{FROM, NUMBER, OUTPUT},
-    inner::Inner,
+    inner::{Inner, lock},
     resource::Kept,
     store::Write,
 };
 
 /// How long a function may take with an event.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A field of the proxy's own answers.
+const OF_PROXY: &str = "x-choirmaster-error";
 
 /// An event for a part on this machine.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,9 @@ pub(super) enum Outcome {
 impl Inner {
     /// Has a part on this machine take an event, once.
     pub async fn take(&self, event: &Event<'_>) -> Outcome {
+        let Some(_place) = self.turns.place(event.part) else {
+            return Outcome::Later("it has enough to do".to_owned());
+        };
         let turn = self.turns.of(event.part, event.from);
         let _turn = turn.lock().await;
         match self.store.taken(event.part, event.from) {
@@ -52,7 +58,10 @@ impl Inner {
         let Some(part) = routes.part(event.part).filter(|part| part.is_running) else {
             return Outcome::Later("it doesn't run there yet".to_owned());
         };
+        let of = (event.part.to_owned(), event.from.to_owned());
+        let is_done = lock(&self.unwritten).get(&of) == Some(&event.number);
         let kept = match &part.what {
+            _ if is_done => Ok(Kept::default()),
             PlacedPart::Function { .. } => {
                 let Some(proxy) = &routes.proxy else {
                     return Outcome::Later("the proxy isn't there".to_owned());
@@ -63,7 +72,7 @@ impl Inner {
                 self.resources.take(class, configuration, event, &self.store).await
             }
         };
-        let (Kept { file, _held }, refused) = match kept {
+        let (Kept { file, undo, _held }, refused) = match kept {
             Ok(kept) => (kept, None),
             Err(Outcome::Refused(why)) => (Kept::default(), Some(why)),
             Err(outcome) => return outcome,
@@ -71,9 +80,19 @@ impl Inner {
         let (part, from) = (event.part.to_owned(), event.from.to_owned());
         let taken = Write::Taken { part, from, number: event.number, file };
         match (self.store.write(taken).await, refused) {
-            (Ok(_), None) => Outcome::Taken,
-            (Ok(_), Some(why)) => Outcome::Refused(why),
-            (Err(error), _) => Outcome::Later(error.to_string()),
+            (Ok(_), refused) => {
+                lock(&self.unwritten).remove(&of);
+                refused.map_or(Outcome::Taken, Outcome::Refused)
+            }
+            (Err(error), _) => {
+                match undo {
+                    // It is written again with the event.
+                    Some(undo) => undo.carry_out().await,
+                    // A function isn't called twice, nor somebody outside.
+                    None => drop(lock(&self.unwritten).insert(of, event.number)),
+                }
+                Outcome::Later(error.to_string())
+            }
         }
     }
 
@@ -89,12 +108,16 @@ impl Inner {
             .body(event.body.to_vec());
         let answer = call.send().await.map_err(|error| Outcome::Later(error.to_string()))?;
         let status = answer.status();
+        let is_of_proxy = answer.headers().contains_key(OF_PROXY);
         match status {
             _ if status.is_success() => Ok(()),
+            _ if is_of_proxy => Err(Outcome::Later(format!("the proxy answers {status}"))),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
                 Err(Outcome::Later(format!("the function answers {status}")))
             }
-            _ if status.is_client_error() => Err(Outcome::Refused(format!("the function answers {status}"))),
+            _ if status.is_client_error() || status.is_redirection() => {
+                Err(Outcome::Refused(format!("the function answers {status}")))
+            }
             _ => Err(Outcome::Later(format!("the function answers {status}"))),
         }
     }

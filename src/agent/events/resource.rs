@@ -16,7 +16,7 @@ use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
 use super::{
     inner::lock,
     receive::{Event, Outcome, PATIENCE},
-    store::Store,
+    store::{Store, Write},
 };
 
 #[derive(Debug)]
@@ -33,8 +33,28 @@ pub(super) struct Resources {
 pub(super) struct Kept {
     /// A file, and how long it is now.
     pub file: Option<(String, u64)>,
+    /// How the file is as it was, if that can't be written down.
+    pub undo: Option<Undo>,
     /// Nobody else writes to the file until that is on disk.
     pub _held: Option<OwnedMutexGuard<()>>,
+}
+
+/// A file, and how long it was before.
+#[derive(Debug)]
+pub(super) struct Undo {
+    path: PathBuf,
+    length: u64,
+}
+
+impl Undo {
+    pub async fn carry_out(self) {
+        let cut =
+            spawn_blocking(move || OpenOptions::new().write(true).open(self.path)?.set_len(self.length))
+                .await;
+        if !matches!(cut, Ok(Ok(()))) {
+            tracing::warn!("a line of a log that comes again may stand there twice");
+        }
+    }
 }
 
 /// What an event to `http-egress` asks for.
@@ -93,11 +113,22 @@ impl Resources {
         let held = turn.lock_owned().await;
         let later = |why: String| Outcome::Later(format!("{name} can't be written: {why}"));
         let known = store.length(&name).map_err(|error| later(error.to_string()))?;
-        let (path, line) = (self.logs.join(&name), line(configuration, event));
-        let written = spawn_blocking(move || append(&path, known, &line)).await;
+        let path = self.logs.join(&name);
+        let found = fs::metadata(&path).map_or(0, |found| found.len());
+        let base = match known {
+            Some(known) if known <= found => known,
+            // It is new, or somebody has rotated it. What stands there stays.
+            _ => {
+                let write = Write::Length { file: name.clone(), length: found };
+                store.write(write).await.map_err(|error| later(error.to_string()))?;
+                found
+            }
+        };
+        let (line, at) = (line(configuration, event), path.clone());
+        let written = spawn_blocking(move || append(&at, base, &line)).await;
         let length = written.map_err(|error| later(error.to_string()))?;
         let length = length.map_err(|error| later(error.to_string()))?;
-        Ok(Kept { file: Some((name, length)), _held: Some(held) })
+        Ok(Kept { file: Some((name, length)), undo: Some(Undo { path, length: base }), _held: Some(held) })
     }
 
     async fn call(&self, event: &Event<'_>) -> Result<(), Outcome> {
@@ -159,17 +190,14 @@ fn line(configuration: &BTreeMap<String, String>, event: &Event<'_>) -> String {
     line
 }
 
-/// Appends to a file; how long it is then. What stands behind the length that is known was written when the agent was killed, and comes
-/// again.
-fn append(path: &Path, known: Option<u64>, line: &str) -> io::Result<u64> {
+/// Appends to a file of a length; how long it is then. What stands behind that length was written when the agent was killed, and comes again.
+fn append(path: &Path, length: u64, line: &str) -> io::Result<u64> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-    let mut length = file.metadata()?.len();
-    if let Some(known) = known.filter(|known| *known < length) {
-        file.set_len(known)?;
-        length = known;
+    if file.metadata()?.len() > length {
+        file.set_len(length)?;
     }
     file.write_all(line.as_bytes())?;
     file.sync_data()?;

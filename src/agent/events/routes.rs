@@ -11,10 +11,13 @@ pub(super) struct Routes {
     pub proxy: Option<String>,
     /// By instance, which may have ended: by output, who gets it.
     outputs: HashMap<String, BTreeMap<String, PlacedTarget>>,
-    /// Instances that may put something out.
+    /// Instances that may put something out, and those of them that begin by themselves.
     speaking: BTreeSet<String>,
+    sources: BTreeSet<String>,
     /// Parts that are here, by what they are called everywhere.
     parts: HashMap<String, LocalPart>,
+    /// Instances of which the manager says nothing any more, and something waits.
+    untold: BTreeSet<String>,
     /// Instances whose events nobody waits for any more.
     given_up: BTreeSet<String>,
 }
@@ -47,6 +50,7 @@ impl Routes {
         kept: HashMap<String, BTreeMap<String, PlacedTarget>>,
         given_up: BTreeSet<String>,
     ) -> Self {
+        let untold = kept.keys().cloned().collect();
         let mut outputs = kept;
         outputs.extend(wanted.iter().map(|one| (one.id.clone(), one.outputs.clone())));
         let speaks = |one: &&PlacedInstance| one.state != PlacedState::Prepare;
@@ -59,8 +63,10 @@ impl Routes {
             node: node.to_owned(),
             proxy: proxy.map(str::to_owned),
             outputs,
+            sources: wanted.iter().filter(|one| one.source).map(|one| one.id.clone()).collect(),
             speaking: wanted.iter().filter(speaks).map(|one| one.id.clone()).collect(),
             parts: here.map(part).collect(),
+            untold,
             given_up,
         }
     }
@@ -80,6 +86,16 @@ impl Routes {
     pub fn target(&self, instance: &str, output: &str) -> Option<Result<&PlacedTarget, Vec<&str>>> {
         let outputs = self.outputs.get(instance).filter(|_| self.speaking.contains(instance))?;
         Some(outputs.get(output).ok_or_else(|| outputs.keys().map(String::as_str).collect()))
+    }
+
+    /// Whether an instance begins by itself.
+    pub fn is_source(&self, instance: &str) -> bool {
+        self.sources.contains(instance)
+    }
+
+    /// Whether the manager says anything of an instance.
+    pub fn has(&self, instance: &str) -> bool {
+        self.outputs.contains_key(instance) && !self.untold.contains(instance)
     }
 
     pub fn part(&self, part: &str) -> Option<&LocalPart> {

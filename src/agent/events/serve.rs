@@ -72,7 +72,8 @@ async fn put_out(
         }
     };
     let (from, output) = (instance.to_owned(), output.to_owned());
-    let put = Write::Put { from: from.clone(), to: to.clone(), output, body: body.to_vec(), key };
+    let is_source = routes.is_source(instance);
+    let put = Write::Put { from: from.clone(), to: to.clone(), output, body: body.to_vec(), key, is_source };
     let number = inner.store.write(put).await.map_err(|error| match error {
         StoreError::Full => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         StoreError::Failed(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("it can't be kept: {why}")),
@@ -82,7 +83,7 @@ async fn put_out(
 }
 
 /// Another node hands an event over.
-async fn take(inner: &Inner, part: &str, request: Request<Incoming>) -> Result<Answer, Refused> {
+async fn take(inner: &Arc<Inner>, part: &str, request: Request<Incoming>) -> Result<Answer, Refused> {
     let (head, body) = request.into_parts();
     let field = |name: &str| field(&head.headers, name).map(str::to_owned);
     let (node, from, output) = (field(NODE)?, field(FROM)?, field(OUTPUT)?);
@@ -97,8 +98,13 @@ async fn take(inner: &Inner, part: &str, request: Request<Incoming>) -> Result<A
         tracing::warn!(part, "an event is refused whose signature is wrong");
         return Err((StatusCode::UNAUTHORIZED, "the signature is wrong".to_owned()));
     }
-    let event = Event { part, node: &node, from: &from, number, output: &output, body: &body };
-    match inner.take(&event).await {
+    let (inner, part) = (Arc::clone(inner), part.to_owned());
+    // It is taken as a whole, whether or not the caller waits for that.
+    let taken = tokio::spawn(async move {
+        let event = Event { part: &part, node: &node, from: &from, number, output: &output, body: &body };
+        inner.take(&event).await
+    });
+    match taken.await.unwrap_or_else(|error| Outcome::Later(error.to_string())) {
         Outcome::Taken => Ok(json(StatusCode::OK, &json!({}))),
         Outcome::Refused(why) => Err((StatusCode::UNPROCESSABLE_ENTITY, why)),
         Outcome::Later(why) => Err((StatusCode::SERVICE_UNAVAILABLE, why)),

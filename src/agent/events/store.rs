@@ -3,24 +3,30 @@
 //! One thread writes. What is asked for while it writes is committed together the next time, and answered once it is on disk.
 
 use std::{
+    collections::HashMap,
+    fs, io,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, PoisonError, RwLock, mpsc},
     thread,
+    time::Duration,
 };
 
 use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition,
-    WriteTransaction,
+    Database, ReadTransaction, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    TableDefinition, WriteTransaction,
 };
 use tokio::sync::oneshot;
 
-/// Most events that wait, and most bytes of these. What comes beyond is refused.
-const MAX_EVENTS: u64 = 100_000;
-const MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// Most events that wait between an instance and a target, and most bytes of these. What comes beyond is refused. Each has its own, so
+/// that what waits for one never keeps another one from going on.
+const MAX_EVENTS: u64 = 10_000;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most bytes of all, beyond which functions that begin by themselves put out nothing more.
+const MAX_BYTES_IN_ALL: u64 = 1024 * 1024 * 1024;
+
+/// Before the file is opened again once it could not be written.
+const REST: Duration = Duration::from_millis(500);
 
 /// Senders of which it is remembered what was taken; those that were heard of longest ago are forgotten first.
 const MAX_SENDERS: u64 = 10_000;
@@ -79,11 +85,15 @@ pub(super) enum Write {
         body: Vec<u8>,
         /// What the function calls it.
         key: Option<String>,
+        /// The function begins by itself.
+        is_source: bool,
     },
     /// Its target has taken it, or nobody ever will.
     Sent { from: String, to: String, number: u64, bytes: u64 },
     /// `file`: one that has grown with it, and how long it is now.
     Taken { part: String, from: String, number: u64, file: Option<(String, u64)> },
+    /// How long a file is that something is about to be written to.
+    Length { file: String, length: u64 },
     /// The instance is gone, and nothing of it waits.
     Forget { from: String },
 }
@@ -93,15 +103,16 @@ struct Job {
     done: oneshot::Sender<Result<u64, StoreError>>,
 }
 
+/// How many events wait, and how many bytes these have: by instance and target.
 #[derive(Debug, Default)]
-struct Counts {
-    events: AtomicU64,
-    bytes: AtomicU64,
-}
+struct Counts(Mutex<HashMap<(String, String), (u64, u64)>>);
+
+/// None while it can't be opened again.
+type Shared = Arc<RwLock<Option<Database>>>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Store {
-    db: Arc<Database>,
+    db: Shared,
     jobs: mpsc::Sender<Job>,
     counts: Arc<Counts>,
 }
@@ -111,14 +122,15 @@ impl Store {
     ///
     /// The file can't be opened, or isn't one of these.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let db = Arc::new(Database::create(path).map_err(StoreError::of)?);
+        let db = open(path)?;
         let write = db.begin_write().map_err(StoreError::of)?;
         let counts = Arc::new(Counts::default());
         {
             let waiting = write.open_table(WAITING).map_err(StoreError::of)?;
             for row in waiting.iter().map_err(StoreError::of)? {
-                let (_, value) = row.map_err(StoreError::of)?;
-                counts.add(value.value().1.len() as u64);
+                let (key, value) = row.map_err(StoreError::of)?;
+                let (from, to, _) = key.value();
+                counts.add(from, to, value.value().1.len() as u64);
             }
             write.open_table(NUMBERS).map_err(StoreError::of)?;
             write.open_table(KEYS).map_err(StoreError::of)?;
@@ -126,25 +138,20 @@ impl Store {
             write.open_table(FILES).map_err(StoreError::of)?;
         }
         write.commit().map_err(StoreError::of)?;
+        let db = Arc::new(RwLock::new(Some(db)));
         let (jobs, asked) = mpsc::channel();
-        let (writing, counted) = (Arc::clone(&db), Arc::clone(&counts));
+        let (writing, counted, path) = (Arc::clone(&db), Arc::clone(&counts), path.to_owned());
         thread::Builder::new()
             .name("events".to_owned())
-            .spawn(move || run(&writing, &asked, &counted))
+            .spawn(move || run(&path, &writing, &asked, &counted))
             .map_err(|error| StoreError::Failed(error.to_string()))?;
         Ok(Self { db, jobs, counts })
     }
 
-    /// Whether one more of so many bytes has room.
-    pub fn has_room(&self, bytes: u64) -> bool {
-        self.counts.events.load(Ordering::Relaxed) < MAX_EVENTS
-            && self.counts.bytes.load(Ordering::Relaxed) + bytes <= MAX_BYTES
-    }
-
     /// Has something written; when this returns, it is on disk. Of an event that is put out it is the number.
     pub async fn write(&self, write: Write) -> Result<u64, StoreError> {
-        if let Write::Put { body, .. } = &write
-            && !self.has_room(body.len() as u64)
+        if let Write::Put { from, to, body, is_source, .. } = &write
+            && !self.counts.has_room(from, to, body.len() as u64, *is_source)
         {
             return Err(StoreError::Full);
         }
@@ -156,7 +163,7 @@ impl Store {
 
     /// The first event that waits from one instance for one target.
     pub fn first(&self, from: &str, to: &str) -> Result<Option<Waiting>, StoreError> {
-        let read = self.db.begin_read().map_err(StoreError::of)?;
+        let read = self.read()?;
         let waiting = read.open_table(WAITING).map_err(StoreError::of)?;
         let mut all = waiting.range((from, to, 0)..=(from, to, u64::MAX)).map_err(StoreError::of)?;
         let Some(row) = all.next() else { return Ok(None) };
@@ -165,14 +172,24 @@ impl Store {
         Ok(Some(Waiting { number: key.value().2, output: output.to_owned(), body: body.to_vec() }))
     }
 
-    /// Targets for which something of an instance waits.
-    pub fn targets(&self, from: &str) -> Result<Vec<String>, StoreError> {
-        Ok(self.queues()?.into_iter().filter(|(of, _)| of == from).map(|(_, to)| to).collect())
+    fn read(&self) -> Result<ReadTransaction, StoreError> {
+        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        let db =
+            db.as_ref().ok_or_else(|| StoreError::Failed("the file can't be opened again".to_owned()))?;
+        db.begin_read().map_err(StoreError::of)
+    }
+
+    /// Whether something of an instance waits.
+    pub fn waits(&self, from: &str) -> Result<bool, StoreError> {
+        let waiting = self.read()?.open_table(WAITING).map_err(StoreError::of)?;
+        let mut first = waiting.range((from, "", 0)..).map_err(StoreError::of)?;
+        let Some(row) = first.next() else { return Ok(false) };
+        Ok(row.map_err(StoreError::of)?.0.value().0 == from)
     }
 
     /// Instances and targets between which something waits.
     pub fn queues(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let read = self.db.begin_read().map_err(StoreError::of)?;
+        let read = self.read()?;
         let waiting = read.open_table(WAITING).map_err(StoreError::of)?;
         let mut queues: Vec<(String, String)> = Vec::new();
         loop {
@@ -193,7 +210,7 @@ impl Store {
 
     /// Instances of which a number is remembered.
     pub fn numbered(&self) -> Result<Vec<String>, StoreError> {
-        let read = self.db.begin_read().map_err(StoreError::of)?;
+        let read = self.read()?;
         let numbers = read.open_table(NUMBERS).map_err(StoreError::of)?;
         let all = numbers.iter().map_err(StoreError::of)?;
         let all = all.map(|row| Ok(row.map_err(StoreError::of)?.0.value().to_owned()));
@@ -202,7 +219,7 @@ impl Store {
 
     /// The number of the last event that a part has taken from an instance.
     pub fn taken(&self, part: &str, from: &str) -> Result<u64, StoreError> {
-        let read = self.db.begin_read().map_err(StoreError::of)?;
+        let read = self.read()?;
         let taken = read.open_table(TAKEN).map_err(StoreError::of)?;
         let number = taken.get((part, from)).map_err(StoreError::of)?;
         Ok(number.map_or(0, |row| row.value().0))
@@ -210,34 +227,88 @@ impl Store {
 
     /// How long a file was with the last event that was taken.
     pub fn length(&self, file: &str) -> Result<Option<u64>, StoreError> {
-        let read = self.db.begin_read().map_err(StoreError::of)?;
+        let read = self.read()?;
         let files = read.open_table(FILES).map_err(StoreError::of)?;
         Ok(files.get(file).map_err(StoreError::of)?.map(|row| row.value()))
     }
 }
 
 impl Counts {
-    fn add(&self, bytes: u64) {
-        self.events.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    fn add(&self, from: &str, to: &str, bytes: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (events, sum) = all.entry((from.to_owned(), to.to_owned())).or_default();
+        (*events, *sum) = (*events + 1, *sum + bytes);
     }
 
-    fn take(&self, bytes: u64) {
-        self.events.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    fn take(&self, from: &str, to: &str, bytes: u64) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = (from.to_owned(), to.to_owned());
+        let Some((events, sum)) = all.get_mut(&of) else { return };
+        (*events, *sum) = (events.saturating_sub(1), sum.saturating_sub(bytes));
+        if *events == 0 {
+            all.remove(&of);
+        }
+    }
+
+    /// Whether one more of so many bytes has room.
+    fn has_room(&self, from: &str, to: &str, bytes: u64, is_source: bool) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (events, sum) = all.get(&(from.to_owned(), to.to_owned())).copied().unwrap_or_default();
+        let in_all = || all.values().map(|(_, bytes)| bytes).sum::<u64>();
+        events < MAX_EVENTS
+            && sum + bytes <= MAX_BYTES
+            && (!is_source || in_all() + bytes <= MAX_BYTES_IN_ALL)
     }
 }
 
-fn run(db: &Database, jobs: &mpsc::Receiver<Job>, counts: &Counts) {
+/// A file that is whole, or none.
+fn open(path: &Path) -> Result<Database, StoreError> {
+    if !path.exists() {
+        let failed = |error: io::Error| StoreError::Failed(error.to_string());
+        let new = path.with_extension("new");
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        drop(Database::create(&new).map_err(StoreError::of)?);
+        fs::rename(&new, path).map_err(failed)?;
+    }
+    Database::create(path).map_err(StoreError::of)
+}
+
+/// Writes what is asked for. A file that could not be written takes nothing more until it is opened again.
+fn run(path: &Path, db: &Shared, jobs: &mpsc::Receiver<Job>, counts: &Counts) {
+    let mut last_failed = false;
     while let Ok(first) = jobs.recv() {
         let all: Vec<Job> = std::iter::once(first).chain(jobs.try_iter().take(MAX_TOGETHER - 1)).collect();
-        match write(db, &all) {
+        if last_failed {
+            thread::sleep(REST);
+            let mut db = db.write().unwrap_or_else(PoisonError::into_inner);
+            // Two of them can't have the file.
+            drop(db.take());
+            match open(path) {
+                Ok(opened) => *db = Some(opened),
+                Err(error) => tracing::warn!(%error, "the file of events can't be opened again"),
+            }
+        }
+        let written = {
+            let db = db.read().unwrap_or_else(PoisonError::into_inner);
+            let unopened = || StoreError::Failed("the file can't be opened again".to_owned());
+            db.as_ref().ok_or_else(unopened).and_then(|db| write(db, &all))
+        };
+        last_failed = written.is_err();
+        match written {
             Ok(numbers) => {
                 for (job, (number, is_new)) in all.into_iter().zip(numbers) {
                     match &job.write {
-                        Write::Put { body, .. } if is_new => counts.add(body.len() as u64),
-                        Write::Sent { bytes, .. } => counts.take(*bytes),
-                        Write::Put { .. } | Write::Taken { .. } | Write::Forget { .. } => {}
+                        Write::Put { from, to, body, .. } if is_new => {
+                            counts.add(from, to, body.len() as u64);
+                        }
+                        Write::Sent { from, to, bytes, .. } => counts.take(from, to, *bytes),
+                        Write::Put { .. }
+                        | Write::Taken { .. }
+                        | Write::Length { .. }
+                        | Write::Forget { .. } => {}
                     }
                     let _ = job.done.send(Ok(number));
                 }
@@ -261,7 +332,7 @@ fn write(db: &Database, jobs: &[Job]) -> Result<Vec<(u64, bool)>, StoreError> {
 /// The number of an event that is put out, and whether something came of it.
 fn one(to_disk: &WriteTransaction, write: &Write) -> Result<(u64, bool), StoreError> {
     match write {
-        Write::Put { from, to, output, body, key } => {
+        Write::Put { from, to, output, body, key, is_source: _ } => {
             let mut keys = to_disk.open_table(KEYS).map_err(StoreError::of)?;
             let of = (from.as_str(), output.as_str());
             let last = keys.get(of).map_err(StoreError::of)?.map(|row| {
@@ -297,6 +368,10 @@ fn one(to_disk: &WriteTransaction, write: &Write) -> Result<(u64, bool), StoreEr
                 let mut files = to_disk.open_table(FILES).map_err(StoreError::of)?;
                 files.insert(name.as_str(), *length).map_err(StoreError::of)?;
             }
+        }
+        Write::Length { file, length } => {
+            let mut files = to_disk.open_table(FILES).map_err(StoreError::of)?;
+            files.insert(file.as_str(), *length).map_err(StoreError::of)?;
         }
         Write::Forget { from } => {
             let mut numbers = to_disk.open_table(NUMBERS).map_err(StoreError::of)?;

@@ -29,7 +29,7 @@ use model::{
 use protocol::{
     PollAnswer, PollRequest,
     child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
-    placements::{MAX_PLACEMENTS_BODY_BYTES, PlacementsAnswer, PlacementsRequest},
+    placements::{MAX_PLACEMENTS_ANSWER_BYTES, PlacementsAnswer, PlacementsRequest},
     traffic::{TrafficAnswer, TrafficRequest},
 };
 
@@ -218,7 +218,7 @@ impl Manager {
         told: &PlacementsRequest,
         wait: Duration,
     ) -> Result<PlacementsAnswer, LinkError> {
-        let answer = self.0.caller.placements(told, Some(wait), MAX_PLACEMENTS_BODY_BYTES).await?;
+        let answer = self.0.caller.placements(told, Some(wait), MAX_PLACEMENTS_ANSWER_BYTES).await?;
         PlacementsAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
     }
 

@@ -35,10 +35,16 @@ pub fn apply(workflows: &mut Workflows, change: &Change) {
             part.note_left(*why);
             part.leaving.extend(part.instance.take());
         }),
-        Change::Seen { part, instance, phase } => workflows.change(*part, |part| {
+        Change::Seen { part, instance, phase, at_ms } => workflows.change(*part, |part| {
             let of = part.instance.iter_mut().chain(&mut part.next).find(|one| one.id == *instance);
             if let Some(of) = of {
+                // What has run and is to be begun once more has as long for that as a new one.
+                let is_begun_again =
+                    of.phase == Phase::Running && matches!(phase, Phase::Placed | Phase::Starting);
                 of.phase = phase.clone();
+                if is_begun_again {
+                    part.tried_ms = *at_ms;
+                }
             }
             if *phase == Phase::Running {
                 part.failures = 0;

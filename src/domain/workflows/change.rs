@@ -40,11 +40,12 @@ pub enum Change {
         instance: Instance,
         why: LeftWhy,
     },
-    /// An instance of a part that is to run is in another phase.
+    /// An instance of a part that is to run is in another phase. `at_ms`: since when, in serving time.
     Seen {
         part: PartKey,
         instance: Box<str>,
         phase: Phase,
+        at_ms: u64,
     },
     /// Events to an instance are taken elsewhere from now on.
     Reached {

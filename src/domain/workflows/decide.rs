@@ -25,7 +25,7 @@ pub fn decide(state: &State, seen: &dyn LastSeen, command: &Command, now: Now) -
         Command::Move { id, part, nodes } => {
             move_part(state, id, part, nodes, &Placing::new(state, seen, now, 0))
         }
-        Command::Report { child, told } => report(state, child, told),
+        Command::Report { child, told } => report(state, child, told, now),
         Command::Look { chance } => Ok(look(state, seen, *chance, now)),
     };
     let decided =
@@ -134,13 +134,13 @@ fn move_part(
         }
         match placing.why_not(requirements, to) {
             Some(why) => reasons.push(format!("{node}: {why}")),
-            None => return Ok(vec![placing.change(key, part, to, How::Beside)]),
+            None => return Ok(vec![placing.change(workflow, key, part, to, How::Beside)]),
         }
     }
     refused(if reasons.is_empty() { "no node is named".to_owned() } else { reasons.join("; ") })
 }
 
-fn report(state: &State, child: &str, told: &[Told]) -> Result<Vec<Change>, Refusal> {
+fn report(state: &State, child: &str, told: &[Told], now: Now) -> Result<Vec<Change>, Refusal> {
     let unknown = || Refusal::UnknownChild(child.to_owned());
     let node = state.children.key(child).ok_or_else(unknown)?;
     let told: BTreeMap<&str, &Told> = told.iter().map(|one| (&*one.id, one)).collect();
@@ -156,8 +156,9 @@ fn report(state: &State, child: &str, told: &[Told]) -> Result<Vec<Change>, Refu
                 changes.push(Change::Reached { part: key, instance: one.id.clone(), url: url.clone() });
             }
             if *phase != one.phase {
-                changes.push(Change::Seen { part: key, instance: one.id.clone(), phase: phase.clone() });
                 one.phase = phase.clone();
+                let (instance, phase, at_ms) = (one.id.clone(), phase.clone(), now.served_ms);
+                changes.push(Change::Seen { part: key, instance, phase, at_ms });
             }
         }
         let has_ended = |one: &super::Instance| one.node == node && !told.contains_key(&*one.id);

@@ -11,6 +11,7 @@ use super::{
     nodes::silent_ms,
     placing::{Due, How, Placing},
 };
+use crate::children::Profile;
 use crate::release::{
     command::LastSeen,
     state::{Snapshot, State},
@@ -66,8 +67,9 @@ impl Health {
         let Some(child) = state.children.get(node).filter(|child| child.replaced.is_none()) else {
             return Self::Gone;
         };
-        if child.profile.as_ref().is_none_or(|profile| profile.capabilities.node.is_none()) {
-            // It runs nothing for workflows any more, and says so by saying nothing.
+        let is_none = |profile: &Profile| profile.capabilities.node.is_none() && !profile.kind.is_manager();
+        if child.profile.as_deref().is_none_or(is_none) {
+            // It runs nothing for workflows any more, and says so by saying nothing. A manager may have no node for a while.
             return Self::Silent(u64::MAX);
         }
         let silent = silent_ms(seen, node, now);
@@ -114,8 +116,9 @@ pub(super) fn look(state: &State, seen: &dyn LastSeen, chance: u64, now: Now) ->
     changes
 }
 
-/// Whether so many nodes fell silent that it is rather this manager that is cut off.
-fn is_held(state: &State, seen: &dyn LastSeen, now: Now) -> bool {
+/// Whether so many nodes fell silent that it is rather this manager that is cut off: then nothing is moved away from them.
+#[must_use]
+pub fn is_held(state: &Snapshot, seen: &dyn LastSeen, now: Now) -> bool {
     let settings = &state.settings.placement;
     let nodes = Nodes::of(state, seen, now, |_| true);
     let each = nodes.keys.iter().zip(&nodes.all);
@@ -155,8 +158,8 @@ impl Looking<'_> {
         let mut left_out = true;
         for one in &part.leaving {
             match (self.health)(one.node) {
-                // It is told to end when it comes back, whether or not that is remembered.
-                Health::Silent(ms) if ms < forgotten => {}
+                // It is told to end when it comes back, and where to hand over what it has put out.
+                Health::Silent(ms) if ms < forgotten || !workflow.is_stopping => {}
                 Health::Silent(_) | Health::Gone => changes.push(gone(one)),
                 Health::Drained | Health::Well => left_out = false,
             }

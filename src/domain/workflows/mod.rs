@@ -46,7 +46,7 @@ pub use self::{
     change::{Change, LeftWhy},
     command::{Command, NewWorkflow, Told},
     decide::decide,
-    look::{Attention, attention, is_out},
+    look::{Attention, attention, is_held, is_out},
     nodes::{NodeAreas, Nodes, events_url, silent_ms},
 };
 use model::{ChildKey, Now, pages::Pages, tenant};
@@ -166,7 +166,7 @@ pub struct Part {
     pub leaving: Vec<Instance>,
     /// How many instances it has had.
     pub placed: u32,
-    /// When the last one was placed, in serving time, and how many before it didn't run.
+    /// When the last one was placed, or was to be begun once more, in serving time; and how many before it didn't run.
     pub tried_ms: u64,
     pub failures: u32,
 }

@@ -90,6 +90,8 @@ fn node(child: &Child) -> Option<Node> {
     let below = below.flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
     Some(Node {
         has_nodes_below: profile.kind.is_manager(),
+        may_have_any_runtime: profile.kind.is_manager() && capabilities.runtimes.is_none(),
+        may_have_any_label: profile.kind.is_manager() && capabilities.labels_below.is_none(),
         id: child.id.as_str().to_ascii_lowercase().into(),
         state: if child.cordon == Cordon::Open { NodeState::Ready } else { NodeState::Cordoned },
         labels: labels.into_iter().chain(below).map(label).collect(),

@@ -6,7 +6,9 @@ use model::{ChildKey, Now, tenant};
 use placement::{Placer, Requirements};
 use sha2::{Digest as _, Sha256};
 
-use super::{Change, Instance, LeftWhy, NodeAreas, Nodes, Part, PartKey, Phase, Workflow, nodes::only};
+use super::{
+    Change, Instance, LeftWhy, NodeAreas, Nodes, Part, PartKey, Phase, Workflow, look::is_out, nodes::only,
+};
 use crate::{
     children::Child,
     release::{command::LastSeen, state::State},
@@ -59,13 +61,24 @@ impl<'s> Placing<'s> {
     }
 
     /// The change by which a part comes to a node.
-    pub fn change(&self, key: PartKey, part: &Part, node: ChildKey, how: How) -> Change {
-        let id = instance_id(&part.logical, part.placed);
+    pub fn change(&self, workflow: &Workflow, key: PartKey, part: &Part, node: ChildKey, how: How) -> Change {
+        let id = instance_id(workflow, part);
         let (instance, at_ms) = (Instance { id, node, phase: Phase::Placed, url: None }, self.now.served_ms);
         match how {
             How::Beside if part.instance.is_some() => Change::Moving { part: key, instance, at_ms },
+            // Of one that begins by itself the next one waits until the one before has ended.
+            _ if workflow.is_source(key) && self.may_still_run(part, how) => {
+                Change::Moving { part: key, instance, at_ms }
+            }
             How::Beside | How::First | How::Instead(_) => Change::Placed { part: key, instance, at_ms },
         }
+    }
+
+    /// Whether an instance that is to end is on a node that is there.
+    fn may_still_run(&self, part: &Part, how: How) -> bool {
+        let is_there = |one: &Instance| !is_out(self.state, self.seen, self.now, one.node);
+        let leaves = part.instance.iter().filter(|_| matches!(how, How::Instead(_)));
+        part.leaving.iter().chain(leaves).any(is_there)
     }
 
     /// Those of the parts for which there is a node.
@@ -101,7 +114,10 @@ impl<'s> Placing<'s> {
                 let Some((name, requirements)) = parts.get(key) else { continue };
                 let than = part.instance.as_ref().and_then(|one| nodes.keys.binary_search(&one.node).ok());
                 let draw = self.draws.next();
-                let placed = if workflow.function(*key).is_none() {
+                let placed = if let (How::Instead(LeftWhy::Failed), Some(than)) = (how, than) {
+                    // One after the other, or two that can't run it would take turns.
+                    placer.place_after(requirements, than)
+                } else if workflow.function(*key).is_none() {
                     placer.place_resource_elsewhere(requirements, draw, than)
                 } else {
                     let near = neighbours.get(name).into_iter().flatten();
@@ -116,7 +132,7 @@ impl<'s> Placing<'s> {
                 if let (How::Instead(why), Some(instance)) = (how, &part.instance) {
                     changes.push(Change::Left { part: *key, instance: instance.clone(), why: *why });
                 }
-                changes.push(self.change(*key, part, child, *how));
+                changes.push(self.change(workflow, *key, part, child, *how));
             }
         }
         changes
@@ -165,9 +181,10 @@ impl Draws {
     }
 }
 
-/// A UUID that no other instance has: the nth of a part.
-fn instance_id(logical: &str, nth: u32) -> Box<str> {
-    let hash = Sha256::new().chain_update("instance").chain_update(logical).chain_update(nth.to_be_bytes());
+/// A UUID that no other instance has, at whichever manager: the nth of a part.
+fn instance_id(workflow: &Workflow, part: &Part) -> Box<str> {
+    let hash = Sha256::new().chain_update("instance").chain_update(workflow.secret.0);
+    let hash = hash.chain_update(&*part.logical).chain_update(part.placed.to_be_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.finalize()[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string().into()

@@ -37,7 +37,7 @@ pub(super) fn event<'a>(change: &'a Change, state: &'a State) -> Option<Event<'a
             let node = node(state, instance);
             Event::InstanceMoved { workflow, part, instance: &instance.id, node }
         }
-        Change::Seen { part, instance, phase: Phase::Failed(why) } => {
+        Change::Seen { part, instance, phase: Phase::Failed(why), .. } => {
             let (workflow, part) = named(state, *part)?;
             Event::InstanceFailed { workflow, part, instance, why }
         }

@@ -21,7 +21,7 @@ use model::{
 };
 use protocol::{
     child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
-    placements::{MAX_PLACEMENTS_BODY_BYTES, PlacementsAnswer, PlacementsRequest},
+    placements::{MAX_PLACEMENTS_ANSWER_BYTES, PlacementsAnswer, PlacementsRequest},
     question::{AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES, QuestionAnswer},
 };
 
@@ -40,7 +40,7 @@ pub struct Own<'a> {
 pub struct Parent {
     caller: Caller,
     /// What its last answer to a poll named.
-    features: Mutex<Vec<String>>,
+    features: Mutex<Option<Vec<String>>>,
 }
 
 impl Parent {
@@ -51,8 +51,17 @@ impl Parent {
 
     /// Whether the parent named a feature when it was polled last.
     pub fn knows(&self, feature: &str) -> bool {
+        self.named(feature) == Some(true)
+    }
+
+    /// Whether the parent was polled, and didn't name a feature.
+    pub fn lacks(&self, feature: &str) -> bool {
+        self.named(feature) == Some(false)
+    }
+
+    fn named(&self, feature: &str) -> Option<bool> {
         let features = self.features.lock().unwrap_or_else(PoisonError::into_inner);
-        features.iter().any(|known| known == feature)
+        Some(features.as_ref()?.iter().any(|known| known == feature))
     }
 
     pub async fn poll(&self, poll: &Poll, own: Own<'_>, below: &Below) -> Result<PollResponse, LinkError> {
@@ -71,7 +80,7 @@ impl Parent {
         let limit = if poll.features.is_empty() { MAX_ANSWER_BYTES } else { MAX_ASKING_ANSWER_BYTES };
         let answer = self.caller.poll(&body, poll.wait_ms.map(Duration::from_millis), limit).await?;
         let answer = PollAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))?;
-        self.features.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer.features);
+        self.features.lock().unwrap_or_else(PoisonError::into_inner).replace(answer.features.clone());
         let question = |asked: protocol::question::QuestionForm| Question {
             body: asked.body.to_string(),
             id: asked.id,
@@ -94,7 +103,7 @@ impl Parent {
         request: &PlacementsRequest,
         wait: Duration,
     ) -> Result<PlacementsAnswer, LinkError> {
-        let answer = self.caller.placements(request, Some(wait), MAX_PLACEMENTS_BODY_BYTES).await?;
+        let answer = self.caller.placements(request, Some(wait), MAX_PLACEMENTS_ANSWER_BYTES).await?;
         PlacementsAnswer::parse(&answer).map_err(|error| LinkError::Nonsense(error.to_string()))
     }
 

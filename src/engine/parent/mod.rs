@@ -26,7 +26,7 @@ mod driver;
 pub mod forward;
 pub mod lineage;
 mod offer;
-mod placements;
+pub mod placements;
 mod report;
 
 use std::{

@@ -5,11 +5,13 @@
 //! Nothing that takes time keeps the next call waiting, or the parent would take this manager for lost.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::{
     pin, select,
@@ -18,7 +20,7 @@ use tokio::{
 };
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
-use crate::{By, EngineError, audit::Actor};
+use crate::{By, Engine, EngineError, audit::Actor};
 use domain::{
     release::{
         command::{Command, LastSeen, Refusal},
@@ -27,7 +29,7 @@ use domain::{
     workflows::{self, Above, NewWorkflow, Part, Phase, Secret, Target, Workflow},
 };
 use language::functions::{self, NamedFolder};
-use model::{FEATURE_PLACEMENTS, Now};
+use model::{ChildKey, FEATURE_PLACEMENTS, Now};
 use placement::FunctionTypes;
 use protocol::placements::{
     InstancePhase, InstanceReport, PlacedInstance, PlacedPart, PlacedState, PlacedTarget, PlacementsAnswer,
@@ -56,6 +58,7 @@ pub(super) async fn run(caller: Arc<ParentCaller>) {
         tasks: JoinSet::new(),
         starting: BTreeSet::new(),
         failed: BTreeMap::new(),
+        failing: BTreeMap::new(),
     };
     let mut has_failed = false;
     loop {
@@ -84,6 +87,8 @@ struct Placements {
     starting: BTreeSet<String>,
     /// Those that could not be begun: why, and when that was.
     failed: BTreeMap<String, (String, Instant)>,
+    /// Parts that don't run here, and since when: the parent is told once no other node below has taken them over.
+    failing: BTreeMap<String, Instant>,
 }
 
 /// A part of the parent's that is here.
@@ -96,6 +101,9 @@ impl Placements {
     /// One call. It is broken off when what it said is no longer so.
     async fn turn(&mut self) -> Result<(), CallTrouble> {
         let Some(id) = self.id() else {
+            if self.caller.parent.lacks(FEATURE_PLACEMENTS) {
+                end_all(&self.caller.engine).await?;
+            }
             sleep(AGAIN).await;
             return Ok(());
         };
@@ -157,20 +165,30 @@ impl Placements {
     }
 
     /// What runs here of the parent's.
-    async fn reports(&self) -> Result<Vec<InstanceReport>, CallTrouble> {
+    async fn reports(&mut self) -> Result<Vec<InstanceReport>, CallTrouble> {
         let engine = &self.caller.engine;
         let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
         let read = move |state: &Snapshot| reports(state, &*seen, now);
         let mut all = engine.read(PATIENCE, read).await?;
-        let is_here = |all: &[InstanceReport], id: &str| all.iter().any(|one| one.id == id);
+        let fails = |one: &&InstanceReport| one.phase == InstancePhase::Failed;
+        let failing: BTreeSet<String> = all.iter().filter(fails).map(|one| one.id.clone()).collect();
+        self.failing.retain(|id, _| failing.contains(id));
+        for id in failing {
+            self.failing.entry(id).or_insert_with(Instant::now);
+        }
+        let is_new = |id: &str| self.failing.get(id).is_some_and(|since| since.elapsed() < self.keep_alive);
+        for one in all.iter_mut().filter(|one| is_new(&one.id)) {
+            (one.phase, one.why) = (InstancePhase::Starting, None);
+        }
+        let here: HashSet<String> = all.iter().map(|one| one.id.clone()).collect();
         for id in &self.starting {
-            if !is_here(&all, id) {
+            if !here.contains(id) {
                 let (id, phase) = (id.clone(), InstancePhase::Starting);
                 all.push(InstanceReport { id, phase, why: None, url: None });
             }
         }
         for (id, (why, _)) in &self.failed {
-            if !is_here(&all, id) {
+            if !here.contains(id) {
                 let (id, phase) = (id.clone(), InstancePhase::Failed);
                 all.push(InstanceReport { id, phase, why: Some(why.clone()), url: None });
             }
@@ -188,23 +206,21 @@ impl Placements {
         for (instance, Here { above, is_stopping }) in &here {
             let wanted = by_id.get(&**instance);
             if let Some(wanted) = wanted {
-                let wanted = Arc::new(above_of(wanted));
-                if wanted != *above {
-                    commands.push(workflows::Command::SetAbove { id: instance.clone(), above: wanted });
+                let mut is_to_be = above_of(wanted);
+                if wanted.state == PlacedState::End {
+                    // What only got ready doesn't begin in order to end.
+                    is_to_be.prepares = above.prepares;
+                }
+                if is_to_be != **above {
+                    let above = Arc::new(is_to_be);
+                    commands.push(workflows::Command::SetAbove { id: instance.clone(), above });
                 }
             }
             if !is_stopping && wanted.is_none_or(|one| one.state == PlacedState::End) {
                 commands.push(workflows::Command::Stop { id: instance.clone() });
             }
         }
-        for command in commands {
-            let by = By { actor: Actor::Parent, note: None };
-            match engine.call(Command::Workflows(command), by, PATIENCE).await {
-                // It has just ended.
-                Ok(_) | Err(EngineError::Refused(Refusal::UnknownWorkflow(_))) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        carry_out(engine, commands).await?;
         for one in told.iter().filter(|one| one.state != PlacedState::End) {
             let waits = self.failed.get(&one.id).is_some_and(|(_, at)| at.elapsed() < ONCE_MORE);
             if here.contains_key(&one.id) || waits || !self.starting.insert(one.id.clone()) {
@@ -218,6 +234,40 @@ impl Placements {
         }
         Ok(())
     }
+}
+
+/// Together, so that they share commits: the parent waits for the next call. Those of one part stay in their order.
+async fn carry_out(engine: &Engine, commands: Vec<workflows::Command>) -> Result<(), EngineError> {
+    let calls = commands.into_iter().map(|command| {
+        let by = By { actor: Actor::Parent, note: None };
+        engine.call(Command::Workflows(command), by, PATIENCE)
+    });
+    for answer in join_all(calls).await {
+        match answer {
+            // It has just ended.
+            Ok(_) | Err(EngineError::Refused(Refusal::UnknownWorkflow(_))) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Ends all that was placed here by a parent that this manager doesn't have any more.
+///
+/// # Errors
+///
+/// The engine is gone, or too busy.
+pub async fn end_all(engine: &Engine) -> Result<(), EngineError> {
+    let here = engine.read(PATIENCE, here).await?;
+    let ends = here.into_iter().filter(|(_, here)| !here.is_stopping);
+    let ends: Vec<workflows::Command> = ends.map(|(id, _)| workflows::Command::Stop { id }).collect();
+    if !ends.is_empty() {
+        tracing::warn!(
+            parts = ends.len(),
+            "what a parent had placed here is ended: this manager has no parent that places anything"
+        );
+    }
+    carry_out(engine, ends).await
 }
 
 /// Parts of the parent's that are here, by what it calls their instances.
@@ -244,11 +294,14 @@ fn above_of(one: &PlacedInstance) -> Above {
 }
 
 fn reports(state: &Snapshot, seen: &dyn LastSeen, now: Now) -> Vec<InstanceReport> {
+    let held = OnceCell::new();
+    let is_held = || *held.get_or_init(|| workflows::is_held(state, seen, now));
+    let is_lost = |node: ChildKey| workflows::is_out(state, seen, now, node) && !is_held();
     let report = |workflow: &Arc<Workflow>| {
         workflow.above.as_ref()?;
         let (key, ..) = workflow.parts().next()?;
         let part = state.workflows.part(key)?;
-        let (phase, why) = phase(state, seen, now, workflow, part);
+        let (phase, why) = phase(&is_lost, workflow, part);
         let at = part.instance.as_ref().or(part.next.as_ref());
         let url = at.and_then(|instance| workflows::events_url(state, instance));
         Some(InstanceReport { id: workflow.id.clone(), phase, why, url: url.filter(|url| !url.is_empty()) })
@@ -258,9 +311,7 @@ fn reports(state: &Snapshot, seen: &dyn LastSeen, now: Now) -> Vec<InstanceRepor
 
 /// How far a part is, as the parent is told; and why it failed.
 fn phase(
-    state: &Snapshot,
-    seen: &dyn LastSeen,
-    now: Now,
+    is_lost: &dyn Fn(ChildKey) -> bool,
     workflow: &Workflow,
     part: &Part,
 ) -> (InstancePhase, Option<String>) {
@@ -268,10 +319,8 @@ fn phase(
         return (InstancePhase::Running, None);
     }
     let failed = |why: &str| (InstancePhase::Failed, Some(why.to_owned()));
-    // Another node below has had the time to take it over.
-    let silence = state.settings.placement.keep_alive.as_millis() as u64 * 2;
     match &part.instance {
-        Some(instance) if workflows::silent_ms(seen, instance.node, now) >= silence => {
+        Some(instance) if is_lost(instance.node) => {
             failed("its node says nothing, and no other one below may run it")
         }
         Some(instance) => match &instance.phase {

@@ -156,7 +156,7 @@ impl Touched {
             self.children.insert(child);
         }
         match change {
-            Change::Children(change) => self.note_children(change),
+            Change::Children(change) => self.note_children(state, change),
             Change::Lifecycle(change) => self.note_lifecycle(state, change, actor, now),
             Change::Rollout(change) => self.note_rollout(state, change),
             Change::Stages(change) => self.note_stages(change),

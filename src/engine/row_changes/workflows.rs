@@ -6,7 +6,7 @@ use super::Touched;
 use crate::json_columns::workflows::{part_row, workflow_row};
 use domain::{
     release::state::State,
-    workflows::{Change, PartKey, WorkflowKey},
+    workflows::{Change, Part, PartKey, WorkflowKey},
 };
 use store::{StoreError, rows::Writes};
 
@@ -19,16 +19,23 @@ pub(super) struct OfWorkflows {
 }
 
 impl Touched {
+    /// Nodes of parts that put something out to one.
+    pub(super) fn note_senders(&mut self, state: &State, key: PartKey, part: &Part) {
+        let workflow = state.workflows.by_key(part.workflow).into_iter();
+        let senders = workflow.flat_map(|workflow| workflow.senders(key));
+        let senders = senders.filter_map(|key| state.workflows.part(key));
+        self.children.extend(senders.flat_map(|part| part.instances()).map(|instance| instance.node));
+    }
+
     pub(super) fn note_workflows(&mut self, state: &State, change: &Change) {
         // Their calls wait for it.
         if let Some((key, part)) = change.part().and_then(|key| Some((key, state.workflows.part(key)?))) {
             self.children.extend(part.instances().map(|instance| instance.node));
             // Those who put something out to it are told where it is.
             let is_elsewhere = !matches!(change, Change::Seen { .. } | Change::Gone { .. });
-            let workflow = state.workflows.by_key(part.workflow).filter(|_| is_elsewhere);
-            let senders = workflow.into_iter().flat_map(|workflow| workflow.senders(key));
-            let senders = senders.filter_map(|key| state.workflows.part(key));
-            self.children.extend(senders.flat_map(|part| part.instances()).map(|instance| instance.node));
+            if is_elsewhere {
+                self.note_senders(state, key, part);
+            }
         }
         if let Change::AboveSet { workflow, .. } = change {
             let parts = state.workflows.by_key(*workflow).into_iter().flat_map(|workflow| workflow.parts());

@@ -202,8 +202,8 @@ fn placed(
         let url =
             part.instance.as_ref().or(part.next.as_ref()).and_then(|one| workflows::events_url(state, one));
         let (key, part) = (event_key(workflow, part), part.logical.to_string());
-        // What is to end waits for nobody who isn't there.
-        let is_wanted = of != PlacedState::End || url.is_some();
+        // What ends with its workflow waits for nobody who isn't there.
+        let is_wanted = !workflow.is_stopping || url.is_some();
         is_wanted
             .then(|| (output.clone(), PlacedTarget { part, url: url.filter(|url| !url.is_empty()), key }))
     };

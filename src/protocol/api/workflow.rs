@@ -81,6 +81,7 @@ pub struct WorkflowInstance {
 #[serde(deny_unknown_fields)]
 pub struct WorkflowStrategy {
     /// `random`, `round_robin`, `spread`, `nearest`; `null`: as the manager's configuration says.
+    #[schema(pattern = "^(random|round_robin|spread|nearest)$")]
     pub strategy: Option<String>,
     /// Who acts, for the audit trail; the token's name where there is one.
     #[schema(min_length = 1, max_length = 64, pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$")]

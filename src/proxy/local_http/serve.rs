@@ -52,13 +52,23 @@ impl Listener for TcpListener {
 }
 
 /// Answers whenever it is open, until the task is dropped.
-pub async fn serve<L, A, F>(listener: L, mut open: watch::Receiver<bool>, answer: A)
+pub async fn serve<L, A, F>(listener: L, open: watch::Receiver<bool>, answer: A)
 where
     L: Listener,
     A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    serve_many(listener, MAX_CONNECTIONS, open, answer).await;
+}
+
+/// The same with so many connections at once.
+pub async fn serve_many<L, A, F>(listener: L, connections: usize, mut open: watch::Receiver<bool>, answer: A)
+where
+    L: Listener,
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(connections));
     loop {
         if open.wait_for(|is_open| *is_open).await.is_err() {
             return;

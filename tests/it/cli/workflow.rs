@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::program;
 use crate::world::World;
@@ -27,8 +27,7 @@ async fn a_plan_says_where_each_part_would_run_and_why_not() {
         ("edge", json!({"runtimes": ["wasm"], "labels": {"tier": "edge"}, "node": {"memory_mib": 512}})),
         ("logs", json!({"runtimes": ["wasm"], "node": {"resources": ["file-log"]}})),
     ] {
-        let poll = json!({"id": "", "name": name, "kind": "agent", "capabilities": capabilities});
-        world.post("/poll", &poll).await.ok();
+        world.node(name, &capabilities).await;
     }
     seen += &run("workflow plan workflow.json --seed 7 --strategy spread").await;
     seen += &run("workflow plan types.json").await;
@@ -72,15 +71,6 @@ async fn a_plan_says_where_each_part_would_run_and_why_not() {
     world.stop().await;
 }
 
-/// A node hears what it is to run, and says that it runs.
-async fn runs_what_it_is_told(world: &World, id: &str) {
-    let wanted = world.post("/placements", &json!({"id": id})).await.ok().json();
-    let runs = wanted["instances"].as_array().unwrap().iter().filter(|one| one["state"] != "end");
-    let phase = |one: &Value| if one["state"] == "prepare" { "ready" } else { "running" };
-    let runs: Vec<Value> = runs.map(|one| json!({"id": one["id"], "phase": phase(one)})).collect();
-    world.post("/placements", &json!({"id": id, "instances": runs})).await.ok();
-}
-
 /// From the start of a workflow to its end, with nodes that do what they are told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_is_started_shown_moved_and_stopped() {
@@ -100,8 +90,7 @@ async fn a_workflow_is_started_shown_moved_and_stopped() {
     let mut nodes = Vec::new();
     for (name, resources) in [("one", json!(["file-log"])), ("two", json!([]))] {
         let capabilities = json!({"runtimes": ["python"], "node": {"resources": resources}});
-        let poll = json!({"id": "", "name": name, "kind": "agent", "capabilities": capabilities});
-        nodes.push(world.post("/poll", &poll).await.ok().json()["id"].as_str().unwrap().to_owned());
+        nodes.push(world.node(name, &capabilities).await);
     }
     let run = async |line: &str| {
         let mut command = program(folder.path());
@@ -112,7 +101,7 @@ async fn a_workflow_is_started_shown_moved_and_stopped() {
     };
     let all_run = async || {
         for node in &nodes {
-            runs_what_it_is_told(&world, node).await;
+            world.run_placed(node).await;
         }
     };
     all_run().await;

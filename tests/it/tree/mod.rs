@@ -5,6 +5,7 @@ mod eligible;
 mod kept;
 pub mod levels;
 mod offers;
+mod placed;
 mod plain;
 mod processes;
 mod questions;
