@@ -4,11 +4,10 @@ use std::io::Write;
 
 use reqwest::Method;
 
-use super::show::text_of;
+use super::show::print;
 use crate::cli::{
     client::{AuditNote, Client, Connection},
     failure::Failure,
-    show,
 };
 use protocol::api::{WorkflowDetail, WorkflowMove};
 
@@ -46,10 +45,5 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let body = WorkflowMove { function: args.function.clone(), nodes, by: note.by, note: note.note };
     let request = client.request(Method::POST, &["api", "v1", "workflows", &args.name, "move"]).json(&body);
     let moved: WorkflowDetail = client.post(request).await?;
-    if args.json {
-        show::json(out, &moved)?;
-    } else {
-        write!(out, "{}", text_of(&moved))?;
-    }
-    Ok(0)
+    print(args.json, &moved, out)
 }

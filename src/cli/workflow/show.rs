@@ -24,15 +24,20 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let found: WorkflowDetail = client.get(&["api", "v1", "workflows", &args.name], &[]).await?;
-    if args.json {
-        show::json(out, &found)?;
+    print(args.json, &found, out)
+}
+
+/// Prints a workflow as JSON, or for people.
+pub(super) fn print(as_json: bool, found: &WorkflowDetail, out: &mut impl Write) -> Result<u8, Failure> {
+    if as_json {
+        show::json(out, found)?;
     } else {
-        write!(out, "{}", text_of(&found))?;
+        write!(out, "{}", text_of(found))?;
     }
     Ok(0)
 }
 
-pub(super) fn text_of(found: &WorkflowDetail) -> String {
+fn text_of(found: &WorkflowDetail) -> String {
     let WorkflowDetail { workflow, functions, resources } = found;
     let (name, strategy) = (show::one_line(&workflow.name), &workflow.strategy);
     let mut text = format!("{name}: {}, strategy {strategy}\n\n", workflow.state);

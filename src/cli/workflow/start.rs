@@ -4,11 +4,10 @@ use std::{io::Write, path::Path};
 
 use reqwest::{Method, multipart};
 
-use super::{plan::read, show::text_of};
+use super::{plan::read, show::print};
 use crate::cli::{
     client::{Client, Connection},
     failure::Failure,
-    show,
 };
 use language::functions::{self, Limits, NamedFolder};
 use placement::{FunctionTypes, Workflow};
@@ -57,12 +56,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let request = client.request(Method::POST, &["api", "v1", "workflows"]).query(&[("name", name)]);
     let request = request.query(&[("strategy", &args.strategy)]);
     let started: WorkflowDetail = client.post(request.multipart(form)).await?;
-    if args.json {
-        show::json(out, &started)?;
-    } else {
-        write!(out, "{}", text_of(&started))?;
-    }
-    Ok(0)
+    print(args.json, &started, out)
 }
 
 /// The folders of the functions; none where the workflow has faults, of which the manager tells.

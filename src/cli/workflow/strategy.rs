@@ -4,11 +4,10 @@ use std::io::Write;
 
 use reqwest::Method;
 
-use super::show::text_of;
+use super::show::print;
 use crate::cli::{
     client::{AuditNote, Client, Connection},
     failure::Failure,
-    show,
 };
 use protocol::api::{WorkflowDetail, WorkflowStrategy};
 
@@ -41,10 +40,5 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let body = WorkflowStrategy { strategy, by: note.by, note: note.note };
     let path = ["api", "v1", "workflows", &args.name, "strategy"];
     let set: WorkflowDetail = client.post(client.request(Method::PUT, &path).json(&body)).await?;
-    if args.json {
-        show::json(out, &set)?;
-    } else {
-        write!(out, "{}", text_of(&set))?;
-    }
-    Ok(0)
+    print(args.json, &set, out)
 }

@@ -2,16 +2,53 @@
 
 use std::sync::Arc;
 
+use axum::Json;
+
 use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::time::rfc3339};
 use domain::{
-    release::{command::LastSeen, state::Snapshot},
+    release::{
+        command::{Command, LastSeen, Refusal},
+        state::Snapshot,
+    },
     workflows::{self, Instance, Part, PartKey, Phase, Workflow},
 };
+use engine::{By, EngineError};
 use model::{Now, tenant};
 use protocol::api::{
     self, PlannedNode, WorkflowDetail, WorkflowFunction, WorkflowInstance, WorkflowInstances,
     WorkflowResource,
 };
+
+/// Carries out what a caller asks of a workflow; `name`: as the caller calls it.
+pub(super) async fn carry_out(
+    ctx: &Context,
+    by: By,
+    name: &str,
+    command: workflows::Command,
+) -> Result<(), Problem> {
+    let answer = ctx.engine.call(Command::Workflows(command), by, PATIENCE).await;
+    answer.map(drop).map_err(|error| refusal(error, name))
+}
+
+/// Why something is refused, with the name by which the caller calls the workflow.
+pub(super) fn refusal(error: EngineError, name: &str) -> Problem {
+    let workflow = name.to_owned();
+    match error {
+        EngineError::Refused(Refusal::WorkflowTaken(_)) => Refusal::WorkflowTaken(workflow).into(),
+        EngineError::Refused(Refusal::UnknownWorkflow(_)) => Refusal::UnknownWorkflow(workflow).into(),
+        EngineError::Refused(Refusal::UnknownPart { part, .. }) => {
+            Refusal::UnknownPart { workflow, part }.into()
+        }
+        error => error.into(),
+    }
+}
+
+/// Shows a workflow to a caller who calls it by this name.
+pub(super) async fn show(ctx: &Context, scope: Scope, name: String) -> Result<Json<WorkflowDetail>, Problem> {
+    let id = scope.release(&name);
+    let found = Shown::read(ctx, scope, move |shown| shown.detail(&id)).await?;
+    found.map(Json).ok_or_else(|| Refusal::UnknownWorkflow(name).into())
+}
 
 /// What a caller is shown of workflows.
 pub(super) struct Shown<'s> {

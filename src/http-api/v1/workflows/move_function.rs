@@ -2,20 +2,15 @@
 
 use axum::{Extension, Json, extract::State};
 
-use super::form::Shown;
+use super::form::{carry_out, show};
 use crate::{
     Context,
     auth::CallingOperator,
-    context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
     scope::Scope,
 };
-use domain::{
-    release::command::{Command, Refusal},
-    workflows,
-};
-use engine::EngineError;
+use domain::workflows;
 use protocol::api::{Note, WorkflowDetail, WorkflowMove};
 
 /// Most nodes that a call names.
@@ -49,19 +44,7 @@ pub(super) async fn handle(
         return Err(Problem::bad_request(format!("`nodes` has 1 to {MAX_NODES} ids")));
     }
     let by = acting(operator.as_deref(), Note { by, note })?;
-    let id = scope.release(&name);
-    let command = workflows::Command::Move { id: id.clone(), part: function, nodes };
-    match ctx.engine.call(Command::Workflows(command), by, PATIENCE).await {
-        Ok(_) => {}
-        // As the caller calls it.
-        Err(EngineError::Refused(Refusal::UnknownWorkflow(_))) => {
-            return Err(Refusal::UnknownWorkflow(name).into());
-        }
-        Err(EngineError::Refused(Refusal::UnknownPart { part, .. })) => {
-            return Err(Refusal::UnknownPart { workflow: name, part }.into());
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let found = Shown::read(&ctx, scope, move |shown| shown.detail(&id)).await?;
-    found.map(Json).ok_or_else(|| Refusal::UnknownWorkflow(name).into())
+    let command = workflows::Command::Move { id: scope.release(&name), part: function, nodes };
+    carry_out(&ctx, by, &name, command).await?;
+    show(&ctx, scope, name).await
 }

@@ -2,9 +2,8 @@
 
 use axum::{Json, extract::State};
 
-use super::form::Shown;
+use super::form::show;
 use crate::{Context, extract::Path, problem::Problem, scope::Scope};
-use domain::release::command::Refusal;
 use protocol::api::WorkflowDetail;
 
 /// Shows a workflow: which node runs which of its functions, and how far each is.
@@ -16,7 +15,5 @@ pub(super) async fn handle(
     scope: Scope,
     Path(name): Path<String>,
 ) -> Result<Json<WorkflowDetail>, Problem> {
-    let wanted = scope.release(&name);
-    let found = Shown::read(&ctx, scope, move |shown| shown.detail(&wanted)).await?;
-    found.map(Json).ok_or_else(|| Refusal::UnknownWorkflow(name).into())
+    show(&ctx, scope, name).await
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    form::Shown,
+    form::{refusal, show},
     plan::{invalid, named_strategy, unstartable},
 };
 use crate::{
@@ -23,11 +23,7 @@ use crate::{
     scope::Scope,
     v1::releases::upload::{self, Upload},
 };
-use domain::{
-    release::command::Refusal,
-    workflows::{NewWorkflow, Secret},
-};
-use engine::EngineError;
+use domain::workflows::{NewWorkflow, Secret};
 use language::functions::{self, Archive, NamedFolder};
 use model::ReleaseId;
 use placement::Workflow;
@@ -99,7 +95,7 @@ pub(super) async fn handle(
     let id = scope.release(&name);
     let parts = definition.functions.len() + definition.resources.len();
     let new = NewWorkflow {
-        id: id.clone(),
+        id,
         definition: Arc::new(definition),
         text,
         types: Arc::new(ctx.settings.function_types.clone()),
@@ -111,17 +107,8 @@ pub(super) async fn handle(
         by: by.actor.name(),
     };
     let started = ctx.engine.start_workflow(Box::new(new), archive.bytes, rand::random(), by, PATIENCE).await;
-    match started {
-        Ok(_) => {}
-        // As the caller calls it.
-        Err(EngineError::Refused(Refusal::WorkflowTaken(_))) => {
-            return Err(Refusal::WorkflowTaken(name).into());
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let shown = Shown::read(&ctx, scope, move |shown| shown.detail(&id)).await?;
-    let shown = shown.ok_or(Refusal::UnknownWorkflow(name))?;
-    Ok((StatusCode::CREATED, Json(shown)))
+    started.map_err(|error| refusal(error, &name))?;
+    Ok((StatusCode::CREATED, show(&ctx, scope, name).await?))
 }
 
 /// A UUID by chance.

@@ -2,18 +2,14 @@
 
 use axum::{extract::State, http::StatusCode};
 
+use super::form::carry_out;
 use crate::{
     Context,
-    context::PATIENCE,
     extract::{Acting, Path},
     problem::Problem,
     scope::Scope,
 };
-use domain::{
-    release::command::{Command, Refusal},
-    workflows,
-};
-use engine::EngineError;
+use domain::workflows;
 
 /// Stops a workflow. It is gone once its nodes have said that nothing of it runs any more.
 #[utoipa::path(delete, path = "/api/v1/workflows/{name}", operation_id = "stop_workflow", tag = "workflows",
@@ -26,10 +22,6 @@ pub(super) async fn handle(
     Acting(by): Acting,
 ) -> Result<StatusCode, Problem> {
     let command = workflows::Command::Stop { id: scope.release(&name) };
-    match ctx.engine.call(Command::Workflows(command), by, PATIENCE).await {
-        Ok(_) => Ok(StatusCode::ACCEPTED),
-        // As the caller calls it.
-        Err(EngineError::Refused(Refusal::UnknownWorkflow(_))) => Err(Refusal::UnknownWorkflow(name).into()),
-        Err(error) => Err(error.into()),
-    }
+    carry_out(&ctx, by, &name, command).await?;
+    Ok(StatusCode::ACCEPTED)
 }

@@ -2,20 +2,18 @@
 
 use axum::{Extension, Json, extract::State};
 
-use super::{form::Shown, plan::named_strategy};
+use super::{
+    form::{carry_out, show},
+    plan::named_strategy,
+};
 use crate::{
     Context,
     auth::CallingOperator,
-    context::PATIENCE,
     extract::{OptionalJson, Path, acting},
     problem::Problem,
     scope::Scope,
 };
-use domain::{
-    release::command::{Command, Refusal},
-    workflows,
-};
-use engine::EngineError;
+use domain::workflows;
 use protocol::api::{Note, WorkflowDetail, WorkflowStrategy};
 
 /// Changes how one of several nodes is chosen for what is placed of a workflow from now on.
@@ -37,16 +35,7 @@ pub(super) async fn handle(
     };
     let strategy = strategy.as_deref().map(named_strategy).transpose()?;
     let by = acting(operator.as_deref(), Note { by, note })?;
-    let id = scope.release(&name);
-    let command = workflows::Command::SetStrategy { id: id.clone(), strategy };
-    match ctx.engine.call(Command::Workflows(command), by, PATIENCE).await {
-        Ok(_) => {}
-        // As the caller calls it.
-        Err(EngineError::Refused(Refusal::UnknownWorkflow(_))) => {
-            return Err(Refusal::UnknownWorkflow(name).into());
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let found = Shown::read(&ctx, scope, move |shown| shown.detail(&id)).await?;
-    found.map(Json).ok_or_else(|| Refusal::UnknownWorkflow(name).into())
+    let command = workflows::Command::SetStrategy { id: scope.release(&name), strategy };
+    carry_out(&ctx, by, &name, command).await?;
+    show(&ctx, scope, name).await
 }
