@@ -67,7 +67,9 @@ impl Bench {
         }
         answered = counted.load(Ordering::Relaxed) - answered;
         let a_second = answered as f64 / began.elapsed().as_secs_f64();
-        ensure!(calls.try_join_next().is_none(), "a node was cut off");
+        if let Some(ended) = calls.try_join_next() {
+            ended?.context("a node was cut off")?;
+        }
         let share = median(&shares);
         self.table.line(
             &format!("`POST /placements` of {} nodes that wait {} s each", thousands(count as f64), 1),
