@@ -171,13 +171,17 @@ struct Node {
 impl Node {
     async fn register(address: SocketAddr, at: usize) -> anyhow::Result<Self> {
         let mut connection = Connection::open(address).await?;
-        let poll = json!({
+        let mut poll = json!({
             "id": "", "name": format!("node-{at}"), "kind": "agent",
             "capabilities": {"runtimes": ["python"], "node": {"cpus": 1, "cores": 4, "mhz": 2_000}},
         });
         let request = bodies::post("/poll", bodies::JSON, &poll.to_string());
         let answer: Value = serde_json::from_slice(connection.call(request.as_bytes()).await?)?;
         let id = answer["id"].as_str().context("a node got no id")?.to_owned();
+        // Who never calls again after its birth is forgotten.
+        poll["id"] = json!(id);
+        let request = bodies::post("/poll", bodies::JSON, &poll.to_string());
+        connection.call(request.as_bytes()).await?;
         Ok(Self { connection, id, running: Arc::default() })
     }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use choirmaster::{app, app::Options};
+use choirmaster::{app, app::Options, config::DEFAULT_MAX_CONNECTIONS};
 use domain::release::lifecycle::Submission;
 use engine::{By, audit::Actor, parent};
 use language::{Strategy, functions, render};
@@ -100,6 +100,8 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
         archive_limits: functions::Limits::default(),
         downloads: downloads.path().to_owned(),
     });
+    // As a manager that is configured has.
+    options.max_connections = DEFAULT_MAX_CONNECTIONS;
     if !above.lets_wait {
         options.max_wait = Duration::ZERO;
     }
