@@ -71,6 +71,8 @@ pub struct Options {
     pub site: Site,
     /// Which runtime runs which type of functions of workflows.
     pub function_types: FunctionTypes,
+    /// Where nodes and workflows are mirrored; `None`: nowhere.
+    pub mirror: Option<mirror::Settings>,
     /// Routers that it leads by itself.
     pub routers: Vec<LedRouter>,
     /// What releases of services may name, beside what calls register.
@@ -116,6 +118,7 @@ impl Options {
             max_waiters: http_api::child::MAX_WAITERS,
             site: Site::default(),
             function_types: FunctionTypes::default(),
+            mirror: None,
             routers: Vec::new(),
             registered: Registrations::default(),
             page: page::Settings::default(),
@@ -139,6 +142,7 @@ pub struct Manager {
     judging: JoinHandle<()>,
     asking: JoinHandle<()>,
     placing: JoinHandle<()>,
+    mirroring: Option<JoinHandle<()>>,
     ending: Option<JoinHandle<()>>,
     parent: Option<JoinHandle<()>>,
     leading: JoinHandle<()>,
@@ -243,6 +247,8 @@ fn serve_on(
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     let asking = tokio::spawn(questions::liveness::run(started.engine.clone(), stop.clone()));
     let placing = tokio::spawn(placing::run(started.engine.clone(), keep_alive, stop.clone()));
+    let mirroring =
+        options.mirror.map(|mirror| tokio::spawn(mirror::run(started.engine.clone(), mirror, stop.clone())));
     let ending = options
         .task
         .history_retention
@@ -269,6 +275,7 @@ fn serve_on(
         judging,
         asking,
         placing,
+        mirroring,
         ending,
         parent,
         leading,
@@ -332,6 +339,9 @@ impl Manager {
         let _ = self.judging.await;
         let _ = self.asking.await;
         let _ = self.placing.await;
+        if let Some(mirroring) = self.mirroring {
+            let _ = mirroring.await;
+        }
         if let Some(ending) = self.ending {
             let _ = ending.await;
         }

@@ -183,6 +183,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         max_waiters: config.limits.max_waiters,
         site: site(config)?,
         function_types: FunctionTypes(config.placement.function_types.clone()),
+        mirror: config.mirror.settings()?,
         routers: routers(config)?,
         registered: config.services.registered()?,
         page: page::Settings {

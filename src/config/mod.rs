@@ -19,6 +19,7 @@ mod history;
 mod http;
 mod limits;
 mod log;
+mod mirror;
 mod notify;
 mod original;
 mod page;
@@ -47,6 +48,7 @@ pub use history::History;
 pub use http::Http;
 pub use limits::{DEFAULT_MAX_CONNECTIONS, Limits};
 pub use log::Log;
+pub use mirror::Mirror;
 pub use notify::Notify;
 pub use page::Page;
 pub use parent::Parent;
@@ -87,6 +89,7 @@ pub struct Config {
     pub routers: Routers,
     pub services: Services,
     pub placement: Placement,
+    pub mirror: Mirror,
     pub analysis: Analysis,
 }
 
@@ -112,6 +115,7 @@ impl Default for Config {
             routers: Routers::default(),
             services: Services::default(),
             placement: Placement::default(),
+            mirror: Mirror::default(),
             analysis: Analysis::default(),
         }
     }
@@ -161,7 +165,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 20] {
+    fn sections(&mut self) -> [&mut dyn Section; 21] {
         [
             &mut self.serve,
             &mut self.http,
@@ -182,6 +186,7 @@ impl Config {
             &mut self.routers,
             &mut self.services,
             &mut self.placement,
+            &mut self.mirror,
             &mut self.analysis,
         ]
     }

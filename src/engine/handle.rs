@@ -200,6 +200,17 @@ impl Engine {
         self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
     }
 
+    /// Writes something into the audit trail that is no change of the state; when this returns, it is stored.
+    pub(super) async fn note(&self, event: String, by: By, time_limit: Duration) -> Result<(), EngineError> {
+        let (stored, is_stored) = oneshot::channel();
+        let note = Envelope::Note { event: (by.actor, event), stored };
+        let call = async {
+            self.mailbox.send(note).await.map_err(|_| EngineError::Stopped)?;
+            is_stored.await.map_err(|_| EngineError::Failed)
+        };
+        self.if_serving(timeout(time_limit, call).await.unwrap_or_else(|_| Err(self.late())))
+    }
+
     /// Puts something to be done into the outbox; when this returns, it is stored and handed over.
     pub async fn effect(&self, entry: Entry) -> Result<(), EngineError> {
         let (stored, is_stored) = oneshot::channel();

@@ -35,7 +35,7 @@ impl By {
     pub fn is_unnamed(&self) -> bool {
         match &self.actor {
             Actor::Operator(name) => name.rsplit('/').next() == Some(UNNAMED),
-            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => false,
+            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent | Actor::Redis => false,
         }
     }
 }
@@ -88,6 +88,11 @@ pub(super) enum Envelope {
     /// Whoever is named is known from now on; who was before stays as they were.
     Know {
         known: Vec<Principal>,
+        stored: oneshot::Sender<()>,
+    },
+    /// Something is written into the audit trail that is no change of the state.
+    Note {
+        event: (Actor, String),
         stored: oneshot::Sender<()>,
     },
     Stop(oneshot::Sender<()>),

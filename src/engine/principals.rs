@@ -23,7 +23,7 @@ impl Principal {
     pub(super) fn acting(tenant: &str, actor: &Actor) -> Self {
         let user = match actor {
             Actor::Operator(name) => Some(name.clone()),
-            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => None,
+            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent | Actor::Redis => None,
         };
         Self { tenant: tenant.to_owned(), user }
     }

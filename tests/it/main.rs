@@ -24,6 +24,7 @@ mod judging;
 mod layers;
 #[path = "../shared/metrics.rs"]
 mod metrics;
+mod mirror;
 mod model;
 mod names;
 mod notify;

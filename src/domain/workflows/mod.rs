@@ -47,7 +47,7 @@ pub use self::{
     command::{Command, NewWorkflow, Told},
     decide::decide,
     look::{Attention, attention, is_held, is_out},
-    nodes::{NodeAreas, Nodes, events_url, silent_ms},
+    nodes::{NodeAreas, Nodes, events_url, node_of, silent_ms},
 };
 use model::{ChildKey, Now, pages::Pages, tenant};
 use placement::{Function, FunctionTypes, Requirements, Resource};

@@ -41,7 +41,7 @@ impl Nodes {
     ) -> Self {
         let mut nodes = Self::default();
         for (key, child) in children.filter(|(_, child)| child.replaced.is_none()) {
-            if let Some(mut node) = node(child) {
+            if let Some(mut node) = machine(child) {
                 if silent_ms(seen, key, now) >= state.settings.placement.keep_alive.as_millis() as u64 {
                     node.state = NodeState::Silent;
                 }
@@ -53,6 +53,12 @@ impl Nodes {
         }
         nodes
     }
+}
+
+/// A node.
+#[must_use]
+pub fn node_of(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -> Option<Node> {
+    only(state, seen, now, key).all.pop()
 }
 
 /// The machine of one child, if it is a node.
@@ -77,7 +83,7 @@ pub fn events_url(state: &Snapshot, instance: &Instance) -> Option<String> {
 }
 
 /// None: nothing may be placed there.
-fn node(child: &Child) -> Option<Node> {
+fn machine(child: &Child) -> Option<Node> {
     let profile = child.profile.as_ref()?;
     let capabilities = &profile.capabilities;
     let has = capabilities.node.as_deref()?;

@@ -351,6 +351,12 @@ pub(super) enum Event<'a> {
         instance: &'a str,
         node: &'a str,
     },
+    /// A program outside wanted this of a node, a function or a resource. `refused`: why nothing was done.
+    IntentAnswered {
+        intent: &'a str,
+        value: &'a str,
+        refused: Option<&'a str>,
+    },
     /// A node can't run an instance.
     InstanceFailed {
         workflow: &'a str,

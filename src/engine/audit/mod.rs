@@ -37,6 +37,8 @@ pub enum Actor {
     Analysis,
     /// The parent.
     Parent,
+    /// Whoever put an intent into the database of the mirror.
+    Redis,
     Operator(String),
 }
 
@@ -47,6 +49,7 @@ impl Actor {
             Self::Timer => "timer".to_owned(),
             Self::Analysis => "analysis".to_owned(),
             Self::Parent => "parent".to_owned(),
+            Self::Redis => "redis".to_owned(),
             Self::Operator(name) => format!("operator:{name}"),
         }
     }
@@ -139,6 +142,12 @@ pub fn tenant(tenant: &Tenant, done: TenantChange, note: Option<&str>) -> Result
         TenantChange::Deleted => Event::TenantDeleted { tenant: name },
     };
     json_columns::json(&Noted { version: EventVersion::NOW, event, note })
+}
+
+/// The event of an intent: what became of it.
+pub fn intent(intent: &str, value: &str, refused: Option<&str>) -> Result<String, StoreError> {
+    let event = Event::IntentAnswered { intent, value, refused };
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note: None })
 }
 
 /// The event of a token that was revoked.

@@ -87,7 +87,7 @@ impl Touched {
         let Some(form) = self.json(&recorded) else { return };
         let by = match actor {
             Actor::Operator(name) => Some(name.clone()),
-            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => None,
+            Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent | Actor::Redis => None,
         };
         let row = ServiceReleaseRow {
             release_key: key.0,

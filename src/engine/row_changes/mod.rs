@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use super::{
     audit::{self, StoredEvent},
+    changed::Noted,
     effect::Entry,
     json_columns::{self, json},
     principals::{Principal, PrincipalRows},
@@ -143,6 +144,13 @@ impl Touched {
     /// Takes note of a tenant, or of a user.
     pub fn know(&mut self, known: Principal, at_ms: WallMs) {
         self.named.note(known, at_ms);
+    }
+
+    /// What of it concerns a copy of nodes and workflows.
+    pub fn noted(&self) -> Noted {
+        let Self { child_rows, children_gone, .. } = self;
+        let children = child_rows.union(children_gone).copied().collect();
+        Noted { children, ..self.workflows.noted() }
     }
 
     /// Takes note of something that is no change of the state.

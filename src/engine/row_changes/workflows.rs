@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Touched;
-use crate::json_columns::workflows::{part_row, workflow_row};
+use crate::{
+    changed::Noted,
+    json_columns::workflows::{part_row, workflow_row},
+};
 use domain::{
     release::state::State,
     workflows::{Change, Part, PartKey, WorkflowKey},
@@ -65,6 +68,11 @@ impl Touched {
 }
 
 impl OfWorkflows {
+    pub fn noted(&self) -> Noted {
+        let workflows = self.workflows.union(&self.gone).copied().collect();
+        Noted { parts: self.parts.clone(), workflows, ..Noted::default() }
+    }
+
     /// The rows of all that was touched.
     pub fn write(self, state: &State, writes: &mut Writes) -> Result<(), StoreError> {
         writes.workflows_gone = self.gone.iter().map(|key| key.0).collect();

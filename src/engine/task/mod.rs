@@ -21,6 +21,7 @@ use self::{
 };
 use super::{
     audit::Actor,
+    changed::Noted,
     clock::{Clock, ClockSource},
     error::EngineError,
     gather::Gathering,
@@ -175,6 +176,11 @@ impl Task {
                 }
                 round.stored.push(stored);
             }
+            Envelope::Note { event: (actor, event), stored } => {
+                round.changed = true;
+                round.touched.event(&actor, event);
+                round.stored.push(stored);
+            }
             Envelope::Stop(done) => round.stop = Some(done),
         }
     }
@@ -300,6 +306,7 @@ impl Task {
         let (state, _) = loading.finish(self.clock.served_ms());
         self.state = state;
         publish_all(&self.state, &self.view);
+        self.view.changed.note(Noted { all: true, ..Noted::default() });
         Ok(())
     }
 
@@ -309,6 +316,7 @@ impl Task {
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
+        let noted = self.view.changed.is_heard().then(|| round.touched.noted());
         let seen = self.chores.seen_to_store(&self.state.children, &self.view, now);
         let (mut effects, mut pointers, mut audit, mut settings) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -354,6 +362,9 @@ impl Task {
         }
         let closed = self.state.take_closed();
         publish(&self.state, &self.view, &touched_children, &whole, &releases, &closed).await;
+        if let Some(noted) = noted {
+            self.view.changed.note(noted);
+        }
         for (asked, reply) in round.asked.drain(..) {
             let _ = asked.answer.send(reply);
         }

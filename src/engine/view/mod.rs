@@ -9,6 +9,7 @@
 //! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
+//! | [`Changed`] | whoever keeps a copy of nodes and workflows elsewhere |
 //!
 //! [`Seen`]: domain::release::command::LastSeen
 
@@ -33,8 +34,9 @@ use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    forwarded_releases::Pointers, identity::Identity, open_questions::Questions, parent::lineage::Lineage,
-    questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens, waiters::Waiters,
+    changed::Changed, forwarded_releases::Pointers, identity::Identity, open_questions::Questions,
+    parent::lineage::Lineage, questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens,
+    waiters::Waiters,
 };
 use domain::release::state::Snapshot;
 use model::ReleaseKey;
@@ -71,6 +73,8 @@ pub struct View {
     pub tenants: Tenants,
     /// Of strategies of releases that are over, for lists.
     pub digests: Digests,
+    /// For whoever keeps a copy of nodes and workflows.
+    pub changed: Changed,
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
@@ -101,6 +105,7 @@ impl Default for View {
             tokens: Tokens::default(),
             tenants: Tenants::default(),
             digests: Digests::default(),
+            changed: Changed::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
             recovered: Notify::new(),

@@ -56,6 +56,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     unreadable(&mut text, &ctx.view().stats);
     manager(&mut text, &ctx, silent, releases.is_some());
     parent(&mut text, &ctx);
+    mirror(&mut text, &ctx);
     by_release(&mut text, &releases.unwrap_or_default());
     traffic::write(&mut text, &traffic::scan(&ctx).await.unwrap_or_default());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
@@ -162,6 +163,12 @@ fn parent(text: &mut MetricsText, ctx: &Context) {
     }
     let help = "Results that the parent has not answered yet.";
     text.single("parent_unsent_results", MetricKind::Gauge, help, link.unsent);
+}
+
+fn mirror(text: &mut MetricsText, ctx: &Context) {
+    let Some(is_up) = ctx.view().changed.is_copied() else { return };
+    let help = "1 while nodes and workflows are mirrored.";
+    text.single("mirror_up", MetricKind::Gauge, help, u8::from(is_up));
 }
 
 /// What a number says of a release.

@@ -280,6 +280,6 @@ const CONFIGURATION: &str = "configuration";
 fn operator(by: &By) -> Option<String> {
     match &by.actor {
         Actor::Operator(name) => Some(name.clone()),
-        Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent => None,
+        Actor::Child | Actor::Timer | Actor::Analysis | Actor::Parent | Actor::Redis => None,
     }
 }

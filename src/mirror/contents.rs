@@ -1,0 +1,121 @@
+//! What stands in the database, as far as it was written, and what has to be written when the state is another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    ops::Range,
+};
+
+use super::entries::{Entry, of_node, of_part};
+use domain::{
+    release::{command::LastSeen, state::Snapshot},
+    workflows::{PartKey, WorkflowKey},
+};
+use engine::changed::Noted;
+use model::{ChildKey, Now};
+
+/// What is to stand at a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    Set(String, String),
+    Delete(String),
+}
+
+impl Write {
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Set(key, _) | Self::Delete(key) => key,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    Node(ChildKey),
+    Part(PartKey),
+}
+
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The keys of each, with a number that differs where the value does.
+    of_items: BTreeMap<Item, Vec<(Box<str>, u64)>>,
+    /// The numbers of the parts of each workflow.
+    workflows: BTreeMap<WorkflowKey, Range<u32>>,
+}
+
+impl Contents {
+    /// Nodes that stand there, or were noted and are silent.
+    pub fn nodes(&self) -> BTreeSet<ChildKey> {
+        let node = |item: &Item| match item {
+            Item::Node(key) => Some(*key),
+            Item::Part(_) => None,
+        };
+        self.of_items.keys().map_while(node).collect()
+    }
+
+    /// What has to be written so that the database is as the state is, where that may differ.
+    pub fn changes(&mut self, state: &Snapshot, seen: &dyn LastSeen, now: Now, noted: &Noted) -> Vec<Write> {
+        let mut items: BTreeSet<Item> = noted.parts.iter().copied().map(Item::Part).collect();
+        items.extend(noted.children.iter().copied().map(Item::Node));
+        for key in &noted.workflows {
+            items.extend(self.parts(state, *key));
+        }
+        if noted.all {
+            items.extend(self.of_items.keys());
+            items.extend(state.children.iter().map(|(key, _)| Item::Node(key)));
+            let workflows: Vec<WorkflowKey> = state.workflows.iter().map(|workflow| workflow.key).collect();
+            for key in workflows {
+                items.extend(self.parts(state, key));
+            }
+        }
+        let mut writes = Vec::new();
+        for item in items {
+            let entries = match item {
+                Item::Node(key) => of_node(state, seen, now, key),
+                Item::Part(key) => of_part(state, key),
+            };
+            self.compare(state, item, entries, &mut writes);
+        }
+        writes
+    }
+
+    /// Parts of a workflow that is there, or was.
+    fn parts(&mut self, state: &Snapshot, key: WorkflowKey) -> impl Iterator<Item = Item> {
+        let parts = match state.workflows.by_key(key) {
+            Some(workflow) => {
+                let first = workflow.first.0;
+                let parts = first..first + u32::try_from(workflow.len()).unwrap_or(0);
+                self.workflows.insert(key, parts.clone());
+                parts
+            }
+            None => self.workflows.remove(&key).unwrap_or_default(),
+        };
+        parts.map(|part| Item::Part(PartKey(part)))
+    }
+
+    fn compare(&mut self, state: &Snapshot, item: Item, entries: Vec<Entry>, writes: &mut Vec<Write>) {
+        // A node that is silent is looked at again.
+        let is_kept = matches!(item, Item::Node(key) if is_node(state, key));
+        let before = self.of_items.remove(&item).unwrap_or_default();
+        let now: Vec<(Box<str>, u64)> =
+            entries.iter().map(|(key, value)| (key.as_str().into(), number(value))).collect();
+        let is_gone = |(key, _): &&(Box<str>, u64)| !now.iter().any(|(other, _)| other == key);
+        writes.extend(before.iter().filter(is_gone).map(|(key, _)| Write::Delete(key.to_string())));
+        let set = entries.into_iter().zip(&now).filter(|(_, known)| !before.contains(known));
+        writes.extend(set.map(|((key, value), _)| Write::Set(key, value)));
+        if !now.is_empty() || is_kept {
+            self.of_items.insert(item, now);
+        }
+    }
+}
+
+fn is_node(state: &Snapshot, key: ChildKey) -> bool {
+    let profile = state.children.get(key).and_then(|child| child.profile.as_deref());
+    profile.is_some_and(|profile| profile.capabilities.node.is_some())
+}
+
+fn number(value: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,189 @@
+//! What stands there of a node and of a part of a workflow: keys and JSON as EDGELESS has them. Readers of either of its generations
+//! find what they know, and are to leave aside what they don't.
+//!
+//! | key | value |
+//! |---|---|
+//! | `node:capabilities:NODE` | what a node has; beyond EDGELESS, `name` and `cordoned` |
+//! | `provider:CLASS-NODE` | a class of resources that a node provides |
+//! | `instance:LOGICAL` | a function or a resource, and the instance that is to run |
+//! | `dependency:LOGICAL` | by the name of an output: the logical id of who gets what is put out there |
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use domain::{
+    release::{command::LastSeen, state::Snapshot},
+    workflows::{self, Instance, Part, PartKey, Workflow},
+};
+use model::{ChildKey, Now};
+use placement::{Node, NodeState};
+
+/// A key, and what stands there.
+pub type Entry = (String, String);
+
+#[derive(Serialize)]
+struct Capabilities<'n> {
+    num_cpus: u32,
+    model_name_cpu: &'static str,
+    clock_freq_cpu: f64,
+    num_cores: u32,
+    /// In MiB.
+    mem_size: u64,
+    labels: Vec<&'n str>,
+    is_tee_running: bool,
+    has_tpm: bool,
+    runtimes: Vec<&'n str>,
+    disk_tot_space: u32,
+    num_gpus: u32,
+    model_name_gpu: &'static str,
+    mem_size_gpu: u32,
+    name: &'n str,
+    cordoned: bool,
+}
+
+#[derive(Serialize)]
+struct Provider<'n> {
+    class_type: &'n str,
+    node_id: &'n str,
+    outputs: [&'static str; 0],
+}
+
+#[derive(Serialize)]
+enum ActiveInstance<'w> {
+    Function(FunctionRequest<'w>, Vec<String>),
+    Resource(ResourceRequest<'w>, String),
+}
+
+#[derive(Serialize)]
+struct FunctionRequest<'w> {
+    spec: Specification<'w>,
+    annotations: &'w BTreeMap<String, String>,
+    state_specification: StateSpecification<'w>,
+    workflow_id: &'w str,
+}
+
+#[derive(Serialize)]
+struct Specification<'w> {
+    id: &'w str,
+    function_type: &'w str,
+    version: &'w str,
+    binary: Option<()>,
+    code: Option<&'w str>,
+    outputs: Vec<&'w str>,
+}
+
+#[derive(Serialize)]
+struct StateSpecification<'w> {
+    state_id: &'w str,
+    state_policy: &'static str,
+}
+
+#[derive(Serialize)]
+struct ResourceRequest<'w> {
+    class_type: &'w str,
+    configuration: &'w BTreeMap<String, String>,
+    workflow_id: &'w str,
+}
+
+fn entry(key: String, value: &impl Serialize) -> Option<Entry> {
+    serde_json::to_string(value).ok().map(|value| (key, value))
+}
+
+/// What stands there of a node; nothing of one that is silent or gone.
+#[must_use]
+pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -> Vec<Entry> {
+    let Some(node) = workflows::node_of(state, seen, now, key) else { return Vec::new() };
+    if node.state == NodeState::Silent {
+        return Vec::new();
+    }
+    let child = state.children.get(key);
+    let name = child.and_then(|child| child.profile.as_ref()?.name.as_deref()).unwrap_or_default();
+    let Node { id, labels, runtimes, resources, is_tee, has_tpm, cpus, cores, mhz, memory_mib, .. } = &node;
+    let capabilities = Capabilities {
+        num_cpus: *cpus,
+        model_name_cpu: "",
+        clock_freq_cpu: f64::from(*mhz),
+        num_cores: *cores,
+        mem_size: memory_mib.unwrap_or(0),
+        labels: labels.iter().map(String::as_str).collect(),
+        is_tee_running: *is_tee,
+        has_tpm: *has_tpm,
+        runtimes: runtimes.iter().map(String::as_str).collect(),
+        disk_tot_space: 0,
+        num_gpus: 0,
+        model_name_gpu: "",
+        mem_size_gpu: 0,
+        name,
+        cordoned: node.state != NodeState::Ready,
+    };
+    let provider = |class: &String| {
+        entry(format!("provider:{class}-{id}"), &Provider { class_type: class, node_id: id, outputs: [] })
+    };
+    let providers = resources.iter().filter_map(provider);
+    entry(format!("node:capabilities:{id}"), &capabilities).into_iter().chain(providers).collect()
+}
+
+/// What stands there of a part of a workflow; nothing once it has ended with that.
+#[must_use]
+pub fn of_part(state: &Snapshot, key: PartKey) -> Vec<Entry> {
+    let found = state.workflows.part(key);
+    let found = found.and_then(|part| Some((state.workflows.by_key(part.workflow)?, part)));
+    let Some((workflow, part)) = found else { return Vec::new() };
+    if workflow.is_stopping && part.instances().next().is_none() {
+        return Vec::new();
+    }
+    let instance = active(state, workflow, key, part);
+    let instance = instance.and_then(|instance| entry(format!("instance:{}", part.logical), &instance));
+    let dependency = entry(format!("dependency:{}", part.logical), &targets(state, workflow, key));
+    instance.into_iter().chain(dependency).collect()
+}
+
+/// None: a resource that runs nowhere, of which there is no form.
+fn active<'w>(
+    state: &Snapshot,
+    workflow: &'w Workflow,
+    key: PartKey,
+    part: &'w Part,
+) -> Option<ActiveInstance<'w>> {
+    let runs = part.instance.as_ref().and_then(|instance| instance_id(state, instance));
+    let workflow_id = &*workflow.id;
+    if let Some(resource) = workflow.resource(key) {
+        let (class_type, configuration) = (&*resource.class, &resource.configuration);
+        return Some(ActiveInstance::Resource(
+            ResourceRequest { class_type, configuration, workflow_id },
+            runs?,
+        ));
+    }
+    let function = workflow.function(key)?;
+    let spec = Specification {
+        id: &function.class,
+        function_type: function.requirements.runtime.as_deref().unwrap_or_default(),
+        version: &function.version,
+        binary: None,
+        code: function.code.as_deref(),
+        outputs: function.outputs.keys().map(String::as_str).collect(),
+    };
+    let state_specification = StateSpecification { state_id: &part.logical, state_policy: "NodeLocal" };
+    let annotations = &function.annotations;
+    let request = FunctionRequest { spec, annotations, state_specification, workflow_id };
+    Some(ActiveInstance::Function(request, runs.into_iter().collect()))
+}
+
+fn instance_id(state: &Snapshot, instance: &Instance) -> Option<String> {
+    let node = state.children.get(instance.node)?.id.as_str().to_ascii_lowercase();
+    Some(format!("InstanceId(node_id: {node}, function_id: {})", instance.id))
+}
+
+fn targets(state: &Snapshot, workflow: &Workflow, key: PartKey) -> BTreeMap<String, String> {
+    if let Some(above) = &workflow.above {
+        return above.outputs.iter().map(|(output, to)| (output.clone(), to.part.clone())).collect();
+    }
+    let function = workflow.function(key).map(|function| &function.outputs);
+    let outputs = function.or_else(|| workflow.resource(key).map(|resource| &resource.outputs));
+    let target = |(output, name): (&String, &String)| {
+        let part = state.workflows.part(workflow.key_of(name)?)?;
+        Some((output.clone(), part.logical.to_string()))
+    };
+    outputs.into_iter().flatten().filter_map(target).collect()
+}

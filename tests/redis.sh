@@ -1,0 +1,31 @@
+# Sourced by tests/run, after tests/postgres.sh: Redis, from the system's packages. Sets CHOIRMASTER_TEST_REDIS to the server's program
+# where it isn't on the path. Each test that needs a server starts its own.
+# shellcheck shell=sh
+
+redis_say() { printf '%s\n' "tests: $*" >&2; }
+
+redis_find() {
+    if command -v redis-server >/dev/null 2>&1 && command -v redis-cli >/dev/null 2>&1; then return 0; fi
+    if command -v apt-get >/dev/null 2>&1; then
+        # The package of the server would start one that nobody asked for. What it has is a link to this program of the other package.
+        if ! command -v redis-check-rdb >/dev/null 2>&1; then
+            redis_say "installing Redis from the system's packages"
+            postgres_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 &&
+                postgres_as_root env DEBIAN_FRONTEND=noninteractive \
+                    apt-get install -q -y --no-install-recommends redis-tools >&2 || return 1
+        fi
+        redis_program=${CARGO_TARGET_DIR:-$PWD/target}/redis/redis-server
+        mkdir -p "$(dirname "$redis_program")" && ln -sf "$(command -v redis-check-rdb)" "$redis_program" || return 1
+        export CHOIRMASTER_TEST_REDIS="$redis_program"
+        "$redis_program" --version >/dev/null 2>&1
+        return
+    fi
+    redis_say "installing Redis from the system's packages"
+    if command -v dnf >/dev/null 2>&1; then postgres_as_root dnf install -q -y redis >&2
+    elif command -v apk >/dev/null 2>&1; then postgres_as_root apk add --quiet redis >&2
+    elif command -v brew >/dev/null 2>&1; then brew install --quiet redis >&2
+    else
+        redis_say "no redis-server, and none of apt-get, dnf, apk and brew: install Redis and try again"
+        return 1
+    fi && command -v redis-server >/dev/null 2>&1
+}
