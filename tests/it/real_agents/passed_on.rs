@@ -18,7 +18,10 @@ use crate::{
 /// What came of each instance, in the order in which it came: numbers.
 pub fn numbers(log: &Path) -> BTreeMap<String, Vec<u64>> {
     let mut all: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for line in fs::read_to_string(log).unwrap_or_default().lines() {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    // The last line may be half written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    for line in whole.lines() {
         // TIME from node_id … function_id … [#7]: HELLO WORLD FROM INSTANCE
         let Some((_, message)) = line.split_once(" [#") else { panic!("{line}") };
         let (number, rest) = message.split_once("]: ").unwrap();
