@@ -160,6 +160,8 @@ impl Sizes {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // For what is measured from outside; a manager chooses the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let done = match &arguments.serve {
         Some(what) => {
             serve(what, &Above { parent: arguments.parent, lets_wait: !arguments.lets_nobody_wait })
