@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     audit,
+    blocking::giving_way,
     error::{EngineError, unwritable},
     handle::Engine,
     mailbox::By,
@@ -54,7 +55,7 @@ impl Intent {
         match words {
             Some(("migrate", logical)) if !logical.is_empty() => {
                 let nodes = value.split(',').map(str::trim).filter(|node| !node.is_empty());
-                let nodes: Vec<String> = nodes.map(str::to_ascii_lowercase).collect();
+                let nodes: Vec<String> = nodes.map(str::to_owned).collect();
                 if nodes.is_empty() || nodes.len() > MAX_NODES {
                     return Err(format!(
                         "the value has 1 to {MAX_NODES} ids of nodes, with commas between them"
@@ -68,7 +69,7 @@ impl Intent {
                     "no" => false,
                     _ => return Err("the value is yes or no".to_owned()),
                 };
-                Ok(Self::Cordon { node: node.to_ascii_lowercase(), is_cordoned })
+                Ok(Self::Cordon { node: node.to_owned(), is_cordoned })
             }
             Some(_) | None => Err("an intent is intent:migrate:LOGICAL or intent:cordon:NODE".to_owned()),
         }
@@ -101,9 +102,11 @@ impl Places {
 fn find(state: &Snapshot, wanted: &HashSet<String>) -> HashMap<String, (String, String)> {
     let mut found = HashMap::new();
     for workflow in state.workflows.iter() {
-        for (key, name, _) in workflow.parts() {
+        for (key, name, _) in giving_way(workflow.parts()) {
             let Some(part) = state.workflows.part(key) else { continue };
-            if wanted.contains(&*part.logical) {
+            // Below a manager, one that stops may have the same logical id as the one that takes its place.
+            let is_first = || !found.contains_key(&*part.logical);
+            if wanted.contains(&*part.logical) && (!workflow.is_stopping || is_first()) {
                 found.insert(part.logical.to_string(), (workflow.id.clone(), name.to_owned()));
             }
         }
@@ -127,12 +130,13 @@ pub async fn carry_out(
             let Some((id, part)) = places.0.get(logical) else {
                 return Ok(Err(format!("no function or resource has the logical id {logical}")));
             };
-            let (id, part, nodes) = (id.clone(), part.clone(), nodes.clone());
+            let (id, part) = (id.clone(), part.clone());
+            let nodes = nodes.iter().map(|node| known(engine, node)).collect();
             Command::Workflows(workflows::Command::Move { id, part, nodes })
         }
         Intent::Cordon { node, is_cordoned } => {
             let cordon = if *is_cordoned { Cordon::Cordoned } else { Cordon::Open };
-            Command::Children(children::Command::Cordon { child: node.clone(), cordon })
+            Command::Children(children::Command::Cordon { child: known(engine, node), cordon })
         }
     };
     match engine.call(command, by, PATIENCE).await {
@@ -140,6 +144,12 @@ pub async fn carry_out(
         Err(EngineError::Refused(refusal)) => Ok(Err(refusal.to_string())),
         Err(error) => Err(error),
     }
+}
+
+/// The id of a node as it is known here: UUIDs are also said in capitals.
+fn known(engine: &Engine, node: &str) -> String {
+    let is_known = engine.view().children.with(node, |_| ()).is_some();
+    if is_known { node.to_owned() } else { node.to_ascii_lowercase() }
 }
 
 /// Writes down what became of an intent: who had it is told after this.

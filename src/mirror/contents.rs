@@ -9,9 +9,9 @@ use std::{
 use super::entries::{Entry, of_node, of_part};
 use domain::{
     release::{command::LastSeen, state::Snapshot},
-    workflows::{PartKey, WorkflowKey},
+    workflows::{self, PartKey, WorkflowKey},
 };
-use engine::changed::Noted;
+use engine::{blocking::giving_way, changed::Noted};
 use model::{ChildKey, Now};
 
 /// What is to stand at a key.
@@ -44,29 +44,45 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Nodes that stand there, or were noted and are silent.
-    pub fn nodes(&self) -> BTreeSet<ChildKey> {
-        let node = |item: &Item| match item {
-            Item::Node(key) => Some(*key),
-            Item::Part(_) => None,
-        };
-        self.of_items.keys().map_while(node).collect()
+    /// All that is to stand there.
+    pub fn whole(&mut self, state: &Snapshot, seen: &dyn LastSeen, now: Now) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (key, _) in giving_way(state.children.iter()) {
+            self.compare(state, Item::Node(key), of_node(state, seen, now, key), &mut writes);
+        }
+        for workflow in state.workflows.iter() {
+            for item in giving_way(self.parts(state, workflow.key)) {
+                let Item::Part(key) = item else { continue };
+                self.compare(state, item, of_part(state, key), &mut writes);
+            }
+        }
+        writes
     }
 
-    /// What has to be written so that the database is as the state is, where that may differ.
-    pub fn changes(&mut self, state: &Snapshot, seen: &dyn LastSeen, now: Now, noted: &Noted) -> Vec<Write> {
+    /// What has to be written so that the database is as the state is, where that may differ. `is_due`: also which nodes are silent, which
+    /// no commit tells.
+    pub fn changes(
+        &mut self,
+        state: &Snapshot,
+        seen: &dyn LastSeen,
+        now: Now,
+        noted: &Noted,
+        is_due: bool,
+    ) -> Vec<Write> {
         let mut items: BTreeSet<Item> = noted.parts.iter().copied().map(Item::Part).collect();
         items.extend(noted.children.iter().copied().map(Item::Node));
         for key in &noted.workflows {
             items.extend(self.parts(state, *key));
         }
-        if noted.all {
-            items.extend(self.of_items.keys());
-            items.extend(state.children.iter().map(|(key, _)| Item::Node(key)));
-            let workflows: Vec<WorkflowKey> = state.workflows.iter().map(|workflow| workflow.key).collect();
-            for key in workflows {
-                items.extend(self.parts(state, key));
-            }
+        if is_due {
+            let keep_alive = state.settings.placement.keep_alive.as_millis() as u64;
+            let differs = |(item, keys): (&Item, &Vec<(Box<str>, u64)>)| {
+                let Item::Node(key) = *item else { return None };
+                let is_silent = workflows::silent_ms(seen, key, now) >= keep_alive;
+                (is_silent != keys.is_empty() || !is_node(state, key)).then_some(*item)
+            };
+            let nodes = self.of_items.range(..Item::Part(PartKey(0)));
+            items.extend(nodes.filter_map(differs));
         }
         let mut writes = Vec::new();
         for item in items {
@@ -80,7 +96,7 @@ impl Contents {
     }
 
     /// Parts of a workflow that is there, or was.
-    fn parts(&mut self, state: &Snapshot, key: WorkflowKey) -> impl Iterator<Item = Item> {
+    fn parts(&mut self, state: &Snapshot, key: WorkflowKey) -> impl Iterator<Item = Item> + use<> {
         let parts = match state.workflows.by_key(key) {
             Some(workflow) => {
                 let first = workflow.first.0;

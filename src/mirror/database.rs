@@ -12,18 +12,23 @@ use engine::EngineError;
 use model::Now;
 
 /// How long connecting, and an answer, may take.
-const CONNECT: Duration = Duration::from_secs(5);
-pub const ANSWER: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(2);
+pub const ANSWER: Duration = Duration::from_secs(5);
 
-/// Commands that are sent together, at most.
+/// Commands that are sent together, at most, and bytes.
 const TOGETHER: usize = 1_000;
+const BYTES_TOGETHER: usize = 256 * 1024;
+
+/// Longest part of somebody's key that is told, in characters.
+const MAX_SHOWN: usize = 16;
 
 /// Whose mirror it is, and which of its connections writes it.
 const OWNER: &str = "choirmaster:owner";
-const SESSION: &str = "choirmaster:session";
+pub const SESSION: &str = "choirmaster:session";
+const DOMAIN: &str = "domain_info:domain_id";
 
-/// What others put there for whoever owns the mirror.
-const OF_CLIENTS: [&str; 2] = ["intents", "intent:"];
+/// What others put there for whoever owns the mirror, and what nobody else calls so.
+const OF_CLIENTS: [&str; 3] = ["intents", "intent:", "choirmaster:"];
 
 /// What the keys of the mirror begin with. When something of it was written last stands below it.
 const CATEGORIES: [&str; 4] = ["node:capabilities", "provider", "instance", "dependency"];
@@ -33,15 +38,17 @@ pub enum Trouble {
     #[error("the database can't be used: {0}")]
     Redis(#[from] RedisError),
     #[error(
-        "the database has keys of others, {0:?} for instance: give the mirror a database or a prefix of its own, or set mirror.take_over"
+        "the database has keys of others that begin with {0:?}: give the mirror a database or a prefix of its own, or set mirror.take_over"
     )]
     Foreign(String),
     #[error(
         "the database is the mirror of another manager, {0}: give this one its own, or set mirror.take_over"
     )]
     OfAnother(String),
-    #[error("somebody else mirrors there now, or it was emptied")]
+    #[error("another process mirrors there now: one of them has to be given another database or prefix")]
     Replaced,
+    #[error("the database was emptied")]
+    Emptied,
     #[error("the state can't be looked at: {0}")]
     Engine(#[from] EngineError),
 }
@@ -87,13 +94,18 @@ pub struct Database {
 
 impl Database {
     /// Connects, and makes sure that the database is this manager's.
-    pub async fn open(settings: &Settings, identity: &str) -> Result<Self, Trouble> {
+    pub async fn open(settings: &Settings, identity: &str, was_ours: bool) -> Result<Self, Trouble> {
         let connection = connect(settings, ANSWER).await?;
         let (prefix, identity) = (settings.prefix.clone(), identity.to_owned());
         let session = rand::random::<u64>().to_string();
         let mut database = Self { connection, prefix, identity, session, last_us: 0 };
-        database.claim(settings.take_over).await?;
+        database.claim(settings.take_over || was_ours).await?;
         Ok(database)
+    }
+
+    /// What this connection calls itself there.
+    pub fn session(&self) -> &str {
+        &self.session
     }
 
     fn key(&self, key: &str) -> String {
@@ -101,9 +113,12 @@ impl Database {
     }
 
     async fn claim(&mut self, take_over: bool) -> Result<(), Trouble> {
-        let key = self.key(OWNER);
-        let owner: Option<String> = cmd("GET").arg(&key).query_async(&mut self.connection).await?;
-        match owner {
+        let (key, domain) = (self.key(OWNER), self.key(DOMAIN));
+        let mut read = cmd("MGET");
+        let (owner, domain): (Option<String>, Option<String>) =
+            read.arg(&key).arg(&domain).query_async(&mut self.connection).await?;
+        // Whoever makes room there may have removed either.
+        match owner.or(domain) {
             Some(owner) if owner == self.identity => {}
             Some(owner) if !take_over => return Err(Trouble::OfAnother(owner)),
             None if !take_over => {
@@ -113,7 +128,7 @@ impl Database {
                 while let Some(at) = cursor {
                     let (next, keys) = self.page("*", at).await?;
                     if let Some(key) = keys.into_iter().find(is_foreign) {
-                        return Err(Trouble::Foreign(key));
+                        return Err(Trouble::Foreign(beginning(&key)));
                     }
                     cursor = next;
                 }
@@ -133,22 +148,13 @@ impl Database {
         let mut look = Pipeline::new();
         look.cmd("WATCH").arg(&session).ignore().cmd("GET").arg(&session);
         let (found,): (Option<String>,) = look.query_async(&mut self.connection).await?;
-        if found.as_ref() != Some(&self.session) {
-            return Err(Trouble::Replaced);
+        match found {
+            Some(session) if session == self.session => {}
+            Some(_) => return Err(Trouble::Replaced),
+            None => return Err(Trouble::Emptied),
         }
         let done: Option<()> = transaction.query_async(&mut self.connection).await?;
         done.ok_or(Trouble::Replaced)
-    }
-
-    /// Keys of a form, without the prefix.
-    async fn scan(&mut self, form: &str) -> Result<HashSet<String>, Trouble> {
-        let (mut all, mut cursor) = (HashSet::new(), Some(0));
-        while let Some(at) = cursor {
-            let (next, keys) = self.page(form, at).await?;
-            all.extend(keys);
-            cursor = next;
-        }
-        Ok(all)
     }
 
     /// Some of them, and where there are more.
@@ -163,51 +169,69 @@ impl Database {
     }
 
     /// Writes all that is to stand there, and removes what else stands there of the mirror's.
-    pub async fn write_whole(&mut self, writes: &[Write], now: Now) -> Result<(), Trouble> {
-        let wanted: HashSet<&str> = writes.iter().map(Write::key).collect();
-        let mut all = Vec::new();
-        for category in CATEGORIES {
-            let found = self.scan(&format!("{category}:*")).await?;
-            let is_stale =
-                |key: &String| !wanted.contains(key.as_str()) && *key != format!("{category}:last_update");
-            all.extend(found.into_iter().filter(is_stale).map(Write::Delete));
+    pub async fn write_whole(&mut self, writes: Vec<Write>, now: Now) -> Result<(), Trouble> {
+        let mut stale = Vec::new();
+        let alive = format!("domain_info:{}:last_update", self.identity);
+        {
+            let wanted: HashSet<&str> = writes.iter().map(Write::key).collect();
+            let is_ours = |key: &str| {
+                let is_of =
+                    |category: &&str| key.strip_prefix(*category).is_some_and(|rest| rest.starts_with(':'));
+                let is_time = key.ends_with(":last_update") && !key.starts_with("domain_info:");
+                CATEGORIES.iter().chain(&["domain_info"]).any(is_of)
+                    && !is_time
+                    && key != DOMAIN
+                    && key != alive
+            };
+            let mut cursor = Some(0);
+            while let Some(at) = cursor {
+                let (next, keys) = self.page("*", at).await?;
+                let keys = keys.into_iter().filter(|key| is_ours(key) && !wanted.contains(key.as_str()));
+                stale.extend(keys.map(Write::Delete));
+                cursor = next;
+            }
         }
-        all.extend_from_slice(writes);
-        let domain = Write::Set("domain_info:domain_id".to_owned(), self.identity.clone());
-        all.push(domain);
-        self.write(&all, now).await?;
+        self.write(stale, now).await?;
+        self.write(writes, now).await?;
         let at = self.tick(now);
-        let mut pipeline = Pipeline::new();
-        pipeline.atomic();
+        let mut last = Pipeline::new();
+        last.atomic().cmd("SET").arg(self.key(DOMAIN)).arg(&self.identity).ignore();
+        last.cmd("SET").arg(self.key(OWNER)).arg(&self.identity).ignore();
         for category in CATEGORIES {
-            pipeline.cmd("SET").arg(self.key(&format!("{category}:last_update"))).arg(&at).ignore();
+            last.cmd("SET").arg(self.key(&format!("{category}:last_update"))).arg(&at).ignore();
         }
-        self.send(&pipeline).await?;
+        self.send(&last).await?;
         self.note_alive(now).await
     }
 
     /// Writes what has changed: what is written together is seen together.
-    pub async fn write(&mut self, writes: &[Write], now: Now) -> Result<(), Trouble> {
-        for together in writes.chunks(TOGETHER) {
+    pub async fn write(&mut self, writes: Vec<Write>, now: Now) -> Result<(), Trouble> {
+        let mut writes = writes.into_iter().peekable();
+        while writes.peek().is_some() {
             let at = self.tick(now);
-            let mut pipeline = Pipeline::with_capacity(together.len() + CATEGORIES.len() + 2);
-            pipeline.atomic();
-            for write in together {
+            let (mut transaction, mut touched, mut bytes) = (Pipeline::new(), [false; CATEGORIES.len()], 0);
+            transaction.atomic();
+            while transaction.len() < TOGETHER && bytes < BYTES_TOGETHER {
+                let Some(write) = writes.next() else { break };
+                for (category, is_touched) in CATEGORIES.iter().zip(&mut touched) {
+                    let rest = write.key().strip_prefix(category);
+                    *is_touched |= rest.is_some_and(|rest| rest.starts_with(':'));
+                }
                 match write {
-                    Write::Set(key, value) => pipeline.cmd("SET").arg(self.key(key)).arg(value).ignore(),
-                    Write::Delete(key) => pipeline.cmd("DEL").arg(self.key(key)).ignore(),
-                };
+                    Write::Set(key, value) => {
+                        bytes += value.len();
+                        transaction.cmd("SET").arg(self.key(&key)).arg(value).ignore();
+                    }
+                    Write::Delete(key) => drop(transaction.cmd("DEL").arg(self.key(&key)).ignore()),
+                }
             }
-            let is_of = |category: &&&str| {
-                let is_of = |write: &Write| {
-                    write.key().strip_prefix(**category).is_some_and(|rest| rest.starts_with(':'))
-                };
-                together.iter().any(is_of)
-            };
-            for category in CATEGORIES.iter().filter(is_of) {
-                pipeline.cmd("SET").arg(self.key(&format!("{category}:last_update"))).arg(&at).ignore();
+            for (category, _) in CATEGORIES.iter().zip(touched).filter(|(_, is_touched)| *is_touched) {
+                transaction.cmd("SET").arg(self.key(&format!("{category}:last_update"))).arg(&at).ignore();
             }
-            self.send(&pipeline).await?;
+            self.send(&transaction).await?;
+            if writes.peek().is_some() {
+                self.note_alive(now).await?;
+            }
         }
         Ok(())
     }
@@ -226,4 +250,9 @@ impl Database {
         self.last_us = (now.wall_ms * 1_000).max(self.last_us + 1);
         format!("{}.{:06}", self.last_us / 1_000_000, self.last_us % 1_000_000)
     }
+}
+
+/// The first word of a key, which may be a secret as a whole.
+fn beginning(key: &str) -> String {
+    key.split([':', '/', '.']).next().unwrap_or_default().chars().take(MAX_SHOWN).collect()
 }

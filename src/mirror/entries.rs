@@ -99,7 +99,8 @@ pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -
     }
     let child = state.children.get(key);
     let name = child.and_then(|child| child.profile.as_ref()?.name.as_deref()).unwrap_or_default();
-    let Node { id, labels, runtimes, resources, is_tee, has_tpm, cpus, cores, mhz, memory_mib, .. } = &node;
+    let Some(id) = child.map(|child| child.id.as_str()) else { return Vec::new() };
+    let Node { labels, runtimes, resources, is_tee, has_tpm, cpus, cores, mhz, memory_mib, .. } = &node;
     let capabilities = Capabilities {
         num_cpus: *cpus,
         model_name_cpu: "",
@@ -130,7 +131,9 @@ pub fn of_part(state: &Snapshot, key: PartKey) -> Vec<Entry> {
     let found = state.workflows.part(key);
     let found = found.and_then(|part| Some((state.workflows.by_key(part.workflow)?, part)));
     let Some((workflow, part)) = found else { return Vec::new() };
-    if workflow.is_stopping && part.instances().next().is_none() {
+    // Below a manager, another one may have its logical id by now.
+    let is_replaced = workflow.above.is_some();
+    if workflow.is_stopping && (is_replaced || part.instances().next().is_none()) {
         return Vec::new();
     }
     let instance = active(state, workflow, key, part);
@@ -171,7 +174,7 @@ fn active<'w>(
 }
 
 fn instance_id(state: &Snapshot, instance: &Instance) -> Option<String> {
-    let node = state.children.get(instance.node)?.id.as_str().to_ascii_lowercase();
+    let node = &state.children.get(instance.node)?.id;
     Some(format!("InstanceId(node_id: {node}, function_id: {})", instance.id))
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{
     Settings,
-    database::{ANSWER as PATIENCE, Trouble, connect},
+    database::{ANSWER as PATIENCE, SESSION, Trouble, connect},
 };
 use engine::{
     By, Engine,
@@ -44,15 +44,24 @@ const MAX_ANSWERS: usize = 100;
 /// Longest part of a value that an answer repeats, in bytes.
 const MAX_SHOWN: usize = 1_000;
 
-/// Puts an answer where its key is: what was taken last leaves the list with it, and its value unless there is another by now.
-/// KEYS: the list, the answers, the value. ARGV: the key of the intent, the value, the answer, seconds, how many.
+/// Most bytes of a value that are read: one more than an intent may have.
+const MAX_READ: usize = 64 * 1024 + 1;
+
+/// Puts an answer where its key is: what was taken first leaves the list with it, and its value unless there is another by now. Whoever was
+/// replaced by another connection answers nothing.
+/// KEYS: the list, the answers, the value, the session. ARGV: the key of the intent, the value, the answer, seconds, how many, bytes that
+/// were read of the value, the session, whether there is a value of an intent.
 const PUT_ANSWER: &str = "
-if redis.call('LINDEX', KEYS[1], 0) ~= ARGV[1] then return 0 end
-redis.call('LPOP', KEYS[1])
-if ARGV[2] ~= '' and redis.pcall('GET', KEYS[3]) == ARGV[2] then redis.call('DEL', KEYS[3]) end
+if redis.call('GET', KEYS[4]) ~= ARGV[7] or redis.call('LINDEX', KEYS[1], 0) ~= ARGV[1] then return 0 end
+if redis.call('TYPE', KEYS[2]).ok ~= 'list' then redis.call('DEL', KEYS[2]) end
 redis.call('LPUSH', KEYS[2], ARGV[3])
 redis.call('LTRIM', KEYS[2], 0, ARGV[5] - 1)
 redis.call('EXPIRE', KEYS[2], ARGV[4])
+if ARGV[8] == 'yes' then
+    local is_text = redis.call('TYPE', KEYS[3]).ok == 'string'
+    if not is_text or redis.call('GETRANGE', KEYS[3], 0, ARGV[6] - 1) == ARGV[2] then redis.call('DEL', KEYS[3]) end
+end
+redis.call('LPOP', KEYS[1])
 return 1";
 
 #[derive(Serialize)]
@@ -71,8 +80,10 @@ struct Taken {
     /// As it stands in the list, where it may be no text.
     raw: Vec<u8>,
     key: String,
-    /// None: none stands there that is text.
-    value: Option<String>,
+    /// Empty: none stands there that is text.
+    value: Vec<u8>,
+    /// It is the key of an intent, and the first of it in hand: what stands there goes with the answer.
+    is_own: bool,
     intent: Result<Intent, String>,
 }
 
@@ -80,7 +91,8 @@ struct Taken {
 pub struct Prepared {
     raw: Vec<u8>,
     key: String,
-    value: String,
+    value: Vec<u8>,
+    is_own: bool,
     text: String,
 }
 
@@ -88,6 +100,7 @@ pub struct Prepared {
 pub async fn take(
     engine: &Engine,
     settings: &Settings,
+    session: &str,
     answers: &mut VecDeque<Prepared>,
 ) -> Result<Infallible, Trouble> {
     // A call that waits has a connection of its own: others would wait behind it.
@@ -95,7 +108,7 @@ pub async fn take(
     let mut connection = connect(settings, PATIENCE).await?;
     // Who may not put an answer there takes nothing.
     cmd("EVAL").arg("return 1").arg(0).query_async::<()>(&mut connection).await?;
-    let mut intents = Intents { engine, settings, connection, answers };
+    let mut intents = Intents { engine, settings, session, connection, answers };
     loop {
         intents.answer().await?;
         while intents.carry_out().await? {}
@@ -108,6 +121,7 @@ pub async fn take(
 struct Intents<'e> {
     engine: &'e Engine,
     settings: &'e Settings,
+    session: &'e str,
     connection: MultiplexedConnection,
     answers: &'e mut VecDeque<Prepared>,
 }
@@ -132,12 +146,22 @@ impl Intents<'_> {
         let intents = all.iter().filter_map(|taken| taken.intent.as_ref().ok());
         let places = Places::of(self.engine, intents).await?;
         let done = join_all(all.iter().map(|taken| self.one(taken, &places))).await;
+        let mut trouble = None;
         for (taken, refused) in all.into_iter().zip(done) {
-            let answer = self.prepare(taken, refused?.as_deref());
-            self.answers.push_back(answer);
+            match refused {
+                Ok(refused) => {
+                    let answer = self.prepare(taken, refused.as_deref());
+                    self.answers.push_back(answer);
+                }
+                // It and what is behind it is in hand still.
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
+                }
+            }
         }
         self.answer().await?;
-        Ok(true)
+        trouble.map_or(Ok(true), Err)
     }
 
     /// Keys in hand, with what waits behind them.
@@ -157,31 +181,37 @@ impl Intents<'_> {
     }
 
     async fn read(&mut self, raw: Vec<u8>, is_first: bool) -> Result<Taken, Trouble> {
-        let key = String::from_utf8_lossy(&raw).into_owned();
+        let key = String::from_utf8_lossy(&raw);
+        let key = key.strip_prefix(&self.settings.prefix).unwrap_or(&key).to_owned();
+        let none = |raw, key, why: &str| Taken {
+            raw,
+            key,
+            value: Vec::new(),
+            is_own: false,
+            intent: Err(why.to_owned()),
+        };
         if !key.starts_with(PREFIX) || key.starts_with(ANSWER) {
-            let why = "an intent is intent:migrate:LOGICAL or intent:cordon:NODE".to_owned();
-            return Ok(Taken { raw, key, value: None, intent: Err(why) });
+            return Ok(none(raw, key, "an intent is intent:migrate:LOGICAL or intent:cordon:NODE"));
         }
         if !is_first {
-            let why = "it is there twice; what stands at its key was taken with the first".to_owned();
-            return Ok(Taken { raw, key, value: None, intent: Err(why) });
+            return Ok(none(raw, key, "it is there twice; what stands at its key was taken with the first"));
         }
-        let value: Result<Option<Vec<u8>>, _> =
-            cmd("GET").arg(self.key(&key)).query_async(&mut self.connection).await;
-        let value = match value {
-            Ok(value) => value.map(String::from_utf8).transpose().map_err(drop),
-            Err(error) if error.code() == Some("WRONGTYPE") => Err(()),
+        let mut get = cmd("GETRANGE");
+        get.arg(self.key(&key)).arg(0).arg(MAX_READ - 1);
+        let value: Vec<u8> = match get.query_async(&mut self.connection).await {
+            Ok(value) => value,
+            Err(error) if matches!(error.code(), Some("WRONGTYPE" | "NOPERM")) => {
+                let is_own = error.code() == Some("WRONGTYPE");
+                return Ok(Taken { is_own, ..none(raw, key, "what stands at its key is no text") });
+            }
             Err(error) => return Err(error.into()),
         };
-        let (value, intent) = match value {
-            Ok(Some(value)) => {
-                let intent = Intent::read(&key, &value);
-                (Some(value), intent)
-            }
-            Ok(None) => (None, Err("nothing stands at its key".to_owned())),
-            Err(()) => (None, Err("what stands at its key is no text".to_owned())),
+        let intent = match std::str::from_utf8(&value) {
+            Ok("") => Err("nothing stands at its key".to_owned()),
+            Ok(text) => Intent::read(&key, text),
+            Err(_) => Err("what stands at its key is no text".to_owned()),
         };
-        Ok(Taken { raw, key, value, intent })
+        Ok(Taken { raw, key, value, is_own: true, intent })
     }
 
     /// Why it is refused; none: it is done.
@@ -191,33 +221,35 @@ impl Intents<'_> {
             Ok(intent) => intents::carry_out(self.engine, intent, places, by()).await?.err(),
             Err(why) => Some(why.clone()),
         };
-        let value = shown(taken.value.as_deref().unwrap_or_default());
-        intents::note_answer(self.engine, shown(&taken.key), value, refused.as_deref(), by()).await?;
+        let value = String::from_utf8_lossy(&taken.value);
+        intents::note_answer(self.engine, shown(&taken.key), shown(&value), refused.as_deref(), by()).await?;
         Ok(refused)
     }
 
     fn prepare(&self, taken: Taken, refused: Option<&str>) -> Prepared {
-        let Taken { raw, key, value, .. } = taken;
-        let value = value.unwrap_or_default();
+        let Taken { raw, key, value, is_own, .. } = taken;
+        let text = String::from_utf8_lossy(&value);
         let at = self.engine.clock().now().wall_ms as f64 / 1_000.0;
-        let answer = Answer {
-            intent: shown(&key),
-            value: shown(&value),
-            accepted: refused.is_none(),
-            reason: refused,
-            at,
-        };
+        let (intent, shown) = (shown(&key), shown(&text));
+        let answer = Answer { intent, value: shown, accepted: refused.is_none(), reason: refused, at };
         let text = serde_json::to_string(&answer).unwrap_or_default();
-        Prepared { raw, key, value, text }
+        Prepared { raw, key, value, is_own, text }
     }
 
     /// Puts answers there. What is no longer in hand there, since the database was emptied, isn't answered.
     async fn answer(&mut self) -> Result<(), Trouble> {
-        while let Some(Prepared { raw, key, value, text }) = self.answers.front() {
+        while let Some(Prepared { raw, key, value, is_own, text }) = self.answers.front() {
             let of = shown(key.strip_prefix(PREFIX).unwrap_or(key));
             let mut put = cmd("EVAL");
-            put.arg(PUT_ANSWER).arg(3).arg(self.key(TAKEN)).arg(self.key(&format!("{ANSWER}{of}")));
-            put.arg(self.key(key)).arg(raw).arg(value).arg(text).arg(KEPT_S).arg(MAX_ANSWERS);
+            put.arg(PUT_ANSWER).arg(4).arg(self.key(TAKEN)).arg(self.key(&format!("{ANSWER}{of}")));
+            put.arg(self.key(key))
+                .arg(self.key(SESSION))
+                .arg(raw)
+                .arg(value)
+                .arg(text)
+                .arg(KEPT_S)
+                .arg(MAX_ANSWERS);
+            put.arg(MAX_READ).arg(self.session).arg(if *is_own { "yes" } else { "no" });
             let _: u8 = put.query_async(&mut self.connection).await?;
             self.answers.pop_front();
         }

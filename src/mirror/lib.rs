@@ -8,6 +8,7 @@
 //! - nothing is written there before the engine has committed it, and the engine never waits for the database;
 //! - after an outage of either, all of it is looked at and written again, and what is no longer so is removed;
 //! - no key is touched that is none of these: those of the table in [`entries`], `domain_info:…`, `choirmaster:…`, and those of intents;
+//! - whoever was replaced by another connection writes nothing more, and takes no intents;
 //! - an intent is answered once, after what it changed is committed;
 //! - a database that has keys of others, or is another manager's, is left alone unless the operator says otherwise.
 
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     contents::Contents,
     database::{Database, Trouble},
+    intents::Prepared,
 };
 use engine::{Engine, blocking, changed::Noted};
 use model::Secret;
@@ -52,29 +54,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at which nodes are silent, which no commit tells; and between two notes that this copy is alive.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The first and the longest pause before the database is tried again.
+/// After so long all is written again, since whoever else may write there may have removed something.
+const WHOLE_EVERY: Duration = Duration::from_mins(5);
+
+/// The first and the longest pause before something is tried again. After so long without trouble it is the first one again.
 const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_AT_LAST: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(10);
 
 /// Keeps the copy until it is told to stop.
 pub fn run(engine: Engine, settings: Settings, stop: CancellationToken) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let both = async { tokio::join!(keep(&engine, &settings), take(&engine, &settings)) };
-        stop.run_until_cancelled(both).await;
+        stop.run_until_cancelled(keep(&engine, &settings)).await;
     })
-}
-
-/// Takes intents, from one connection to the next.
-async fn take(engine: &Engine, settings: &Settings) {
-    let mut answers = VecDeque::new();
-    loop {
-        // Whoever may not write there answers nothing.
-        if engine.view().changed.is_copied() == Some(true) {
-            let Err(trouble) = intents::take(engine, settings, &mut answers).await;
-            tracing::debug!(why = %trouble, "intents are not taken; tried again");
-        }
-        sleep(AGAIN).await;
-    }
 }
 
 async fn keep(engine: &Engine, settings: &Settings) {
@@ -84,58 +76,128 @@ async fn keep(engine: &Engine, settings: &Settings) {
     while engine.view().kept.identity().is_empty() {
         sleep(AGAIN).await;
     }
-    let (mut pause, mut last) = (AGAIN, String::new());
+    let (mut tries, mut answers) = (Tries::new("nodes and workflows are not mirrored"), VecDeque::new());
+    let mut was_ours = false;
     loop {
         let began = Instant::now();
-        let Err(trouble) = session(engine, settings).await;
-        if changed.set_copied(false) {
-            (pause, last) = (AGAIN, String::new());
-        }
-        let why = trouble.to_string();
-        if why == last {
-            tracing::debug!(why, "the mirror is still out of reach");
-        } else {
-            tracing::warn!(why, "nodes and workflows are not mirrored; tried again");
-            last = why;
-        }
-        sleep(pause.saturating_sub(began.elapsed())).await;
-        pause = (pause * 2).min(AGAIN_AT_LAST);
+        let Err(trouble) = session(engine, settings, &mut was_ours, &mut answers).await;
+        changed.set_copied(false);
+        let pause = tries.failed(&trouble, began);
+        sleep(pause).await;
     }
 }
 
-/// From one connection to its end.
-async fn session(engine: &Engine, settings: &Settings) -> Result<Infallible, Trouble> {
-    let changed = &engine.view().changed;
-    let mut database = Database::open(settings, engine.view().kept.identity()).await?;
-    let mut there = Contents::default();
+/// What goes wrong again and again is told once, and tried less and less often.
+struct Tries {
+    what: &'static str,
+    pause: Duration,
+    last: String,
+}
+
+impl Tries {
+    const fn new(what: &'static str) -> Self {
+        Self { what, pause: AGAIN, last: String::new() }
+    }
+
+    /// How long to wait now.
+    fn failed(&mut self, trouble: &Trouble, began: Instant) -> Duration {
+        if began.elapsed() >= LONG {
+            (self.pause, self.last) = (AGAIN, String::new());
+        }
+        let why = trouble.to_string();
+        if why == self.last {
+            tracing::debug!(why, "{}; tried again", self.what);
+        } else {
+            tracing::warn!(why, "{}; tried again", self.what);
+            self.last = why;
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(AGAIN_AT_LAST);
+        // Two that take it from each other do so rarely.
+        if matches!(trouble, Trouble::Replaced) { LONG } else { pause }
+    }
+}
+
+/// From one connection to its end. `was_ours`: the database was this manager's before, in this life.
+async fn session(
+    engine: &Engine,
+    settings: &Settings,
+    was_ours: &mut bool,
+    answers: &mut VecDeque<Prepared>,
+) -> Result<Infallible, Trouble> {
+    // Whoever isn't in charge any more takes nothing from whoever is.
+    engine.snapshot(PATIENCE).await?;
+    let mut database = Database::open(settings, engine.view().kept.identity(), *was_ours).await?;
+    *was_ours = true;
+    let session = database.session().to_owned();
     // All that stands there may be of another time.
-    changed.listen();
-    let mut is_whole = false;
-    let mut looked = Instant::now();
+    engine.view().changed.listen();
+    let mut there = write_whole(engine, &mut database).await?;
+    engine.view().changed.set_copied(true);
+    select! {
+        ended = follow(engine, &mut database, &mut there) => ended,
+        never = take(engine, settings, &session, answers) => match never {},
+    }
+}
+
+/// Takes intents, from one connection to the next.
+async fn take(
+    engine: &Engine,
+    settings: &Settings,
+    session: &str,
+    answers: &mut VecDeque<Prepared>,
+) -> Infallible {
+    let mut tries = Tries::new("intents are not taken");
+    loop {
+        let began = Instant::now();
+        let Err(trouble) = intents::take(engine, settings, session, answers).await;
+        let pause = tries.failed(&trouble, began);
+        sleep(pause).await;
+    }
+}
+
+async fn write_whole(engine: &Engine, database: &mut Database) -> Result<Contents, Trouble> {
+    let snapshot = engine.snapshot(PATIENCE).await?;
+    let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
+    let read = move || {
+        let mut there = Contents::default();
+        let writes = there.whole(&snapshot, &*seen, now);
+        (there, writes)
+    };
+    let (there, writes) = blocking::run(read).await?;
+    let keys = writes.len();
+    database.write_whole(writes, now).await?;
+    tracing::debug!(keys, "nodes and workflows are mirrored");
+    Ok(there)
+}
+
+/// Writes what changes.
+async fn follow(
+    engine: &Engine,
+    database: &mut Database,
+    there: &mut Contents,
+) -> Result<Infallible, Trouble> {
+    let changed = &engine.view().changed;
+    let (mut looked, mut whole) = (Instant::now(), Instant::now());
     loop {
         let noted = select! {
             noted = changed.next() => noted,
-            () = sleep_until(looked + EVERY) => {
-                looked = Instant::now();
-                database.note_alive(engine.clock().now()).await?;
-                Noted { children: there.nodes(), ..Noted::default() }
-            }
+            () = sleep_until(looked + EVERY) => Noted { all: whole.elapsed() >= WHOLE_EVERY, ..Noted::default() },
         };
+        if noted.all {
+            *there = write_whole(engine, database).await?;
+            (looked, whole) = (Instant::now(), Instant::now());
+            continue;
+        }
         let snapshot = engine.snapshot(PATIENCE).await?;
         let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
-        let compare = move || {
-            let writes = there.changes(&snapshot, &*seen, now, &noted);
-            (there, writes)
-        };
-        let writes;
-        (there, writes) = blocking::run(compare).await?;
-        if is_whole {
-            database.write(&writes, now).await?;
-        } else {
-            database.write_whole(&writes, now).await?;
-            is_whole = true;
-            changed.set_copied(true);
-            tracing::info!(keys = writes.len(), "nodes and workflows are mirrored");
+        let is_due = looked.elapsed() >= EVERY;
+        let writes = there.changes(&snapshot, &*seen, now, &noted, is_due);
+        drop(snapshot);
+        database.write(writes, now).await?;
+        if is_due {
+            looked = Instant::now();
+            database.note_alive(now).await?;
         }
     }
 }

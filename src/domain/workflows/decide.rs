@@ -119,8 +119,9 @@ fn move_part(
     if workflow.is_stopping {
         return refused("its workflow stops".to_owned());
     }
-    if part.next.is_some() {
-        return refused("it is being moved".to_owned());
+    if let Some(next) = &part.next {
+        let is_on_its_way = nodes.iter().any(|node| state.children.key(node) == Some(next.node));
+        return if is_on_its_way { Ok(Vec::new()) } else { refused("it is being moved".to_owned()) };
     }
     let mut reasons = Vec::new();
     for node in nodes {

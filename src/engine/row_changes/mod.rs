@@ -146,10 +146,13 @@ impl Touched {
         self.named.note(known, at_ms);
     }
 
-    /// What of it concerns a copy of nodes and workflows.
-    pub fn noted(&self) -> Noted {
-        let Self { child_rows, children_gone, .. } = self;
-        let children = child_rows.union(children_gone).copied().collect();
+    /// What of it concerns a copy of nodes and workflows. Whoever keeps it looks by itself who is a node no more.
+    pub fn noted(&self, state: &State) -> Noted {
+        let is_node = |key: &&ChildKey| {
+            let profile = state.children.get(**key).and_then(|child| child.profile.as_deref());
+            profile.is_some_and(|profile| profile.capabilities.node.is_some())
+        };
+        let children = self.child_rows.iter().filter(is_node).copied().collect();
         Noted { children, ..self.workflows.noted() }
     }
 

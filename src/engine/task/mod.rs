@@ -316,7 +316,7 @@ impl Task {
         let whole: Vec<ReleaseKey> = round.touched.whole.iter().copied().collect();
         let releases: Vec<ReleaseKey> = round.touched.releases.iter().copied().collect();
         let removed = round.touched.removed.clone();
-        let noted = self.view.changed.is_heard().then(|| round.touched.noted());
+        let noted = self.view.changed.is_heard().then(|| round.touched.noted(&self.state));
         let seen = self.chores.seen_to_store(&self.state.children, &self.view, now);
         let (mut effects, mut pointers, mut audit, mut settings) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 use redis::{aio::MultiplexedConnection, cmd};
 use serde_json::{Value, json};
 
-use super::{is_up, mirrored, server::Redis, settings, start_chain};
+use super::{is_up, mirrored, mirrored_there, patient, server::Redis, settings, start_chain};
 use crate::{deadline::until, world::World};
 
 /// Two nodes that may run all of a workflow; and its parts' logical ids, by their names.
@@ -177,7 +177,7 @@ async fn what_can_not_be_done_is_refused_and_touches_nothing() {
     insta::assert_snapshot!(seen.join("\n"), @r#"
     intent:migrate:UNKNOWN: no function or resource has the logical id UNKNOWN
     intent:migrate:LOGICAL: second can't be moved: UNKNOWN is not known
-    intent:migrate:LOGICAL: the value has 1 to 100 ids of nodes, with commas between them
+    intent:migrate:LOGICAL: nothing stands at its key
     intent:migrate:LOGICAL: the value has 1 to 100 ids of nodes, with commas between them
     intent:migrate:: an intent is intent:migrate:LOGICAL or intent:cordon:NODE
     intent:cordon:NODE: the value is yes or no
@@ -206,7 +206,7 @@ async fn what_can_not_be_done_is_refused_and_touches_nothing() {
 async fn what_is_in_hand_when_the_manager_ends_is_answered_by_the_next() {
     let mut steered = Steered::start().await;
     let node = steered.nodes[0].clone();
-    let world = steered.world.restart_with(|_| ()).await;
+    let world = steered.world.restart_with(patient).await;
     let mut client = steered.redis.client().await;
     let mut call = async |words: &[&str]| {
         cmd(words[0]).arg(&words[1..]).query_async::<()>(&mut client).await.unwrap();
@@ -217,8 +217,7 @@ async fn what_is_in_hand_when_the_manager_ends_is_answered_by_the_next() {
     // As a kill leaves it between taking and answering.
     call(&["RPUSH", "choirmaster:intents", &first]).await;
     call(&["LPUSH", "intents", &second]).await;
-    let url = steered.redis.url();
-    steered.world = world.restart_with(move |options| options.mirror = Some(settings(url))).await;
+    steered.world = world.restart_with(mirrored_there(settings(steered.redis.url()))).await;
     let answers = steered.answers(&format!("cordon:{node}"), 1).await;
     assert_eq!((answers.len(), &answers[0]["accepted"]), (1, &json!(true)));
     assert_eq!(steered.answers("migrate:nobody", 1).await.len(), 1);
@@ -228,7 +227,20 @@ async fn what_is_in_hand_when_the_manager_ends_is_answered_by_the_next() {
         .filter(|event| event["event"] == "intent_answered")
         .map(|event| event["intent"].as_str().unwrap())
         .collect();
-    assert_eq!(order.len(), 2, "{order:?}");
+    assert_eq!(order, [&*first, &*second]);
+    // One that was done, and not answered.
+    steered.run_placed().await;
+    let shown = steered.shown().await;
+    let part = &shown["functions"][1];
+    let logical = part["logical_id"].as_str().unwrap().to_owned();
+    let to = steered.nodes.iter().find(|node| part["instance"]["node"]["id"] != json!(node)).unwrap().clone();
+    let uncordon = format!("/api/v1/children/{node}/uncordon");
+    steered.world.call("POST", &uncordon).await.ok();
+    for count in 1..=2 {
+        steered.want(&format!("intent:migrate:{logical}"), &to).await;
+        let answers = steered.answers(&format!("migrate:{logical}"), count).await;
+        assert_eq!(answers[0]["accepted"], json!(true), "{answers:?}");
+    }
     drop(steered.redis);
     steered.world.stop().await;
 }

@@ -6,6 +6,7 @@ mod server;
 
 use std::time::Duration;
 
+use choirmaster::app::Options;
 use mirror::Settings;
 use model::Secret;
 use redis::cmd;
@@ -18,12 +19,20 @@ fn settings(url: String) -> Settings {
     Settings { url, password: None, prefix: String::new(), take_over: false }
 }
 
-async fn mirrored(settings: Settings) -> World {
-    World::with(|options| {
-        options.rules.placement.keep_alive = Duration::from_hours(1);
+/// Nobody is silent for so long.
+fn patient(options: &mut Options) {
+    options.rules.placement.keep_alive = Duration::from_hours(1);
+}
+
+fn mirrored_there(settings: Settings) -> impl FnOnce(&mut Options) {
+    move |options| {
+        patient(options);
         options.mirror = Some(settings);
-    })
-    .await
+    }
+}
+
+async fn mirrored(settings: Settings) -> World {
+    World::with(mirrored_there(settings)).await
 }
 
 /// Two functions and a log.
@@ -95,6 +104,7 @@ fn settled(world: &World, node: &str, shown: &Value, all: &[(String, String)]) -
 async fn nodes_and_workflows_stand_there_as_edgeless_has_them() {
     let redis = Redis::start().await;
     let world = mirrored(settings(redis.url())).await;
+    until("it is mirrored", async || is_up(&world).await, |is_up| *is_up).await;
     let node = node(&world).await;
     start_chain(&world).await;
     world.run_placed(&node).await;
@@ -152,19 +162,27 @@ async fn it_is_whole_again_whoever_was_away() {
     let is_cordoned =
         |all: &[(String, String)]| all.iter().any(|(_, value)| value.contains(r#""cordoned":true"#));
     until_there(&redis, "all is there as it is now", |all| is_whole(all) && is_cordoned(all)).await;
-    let world = world.restart_with(|_| ()).await;
+    let world = world.restart_with(patient).await;
     // Stale keys of the mirror's own forms, one of another type, and somebody's who came to share it.
     let mut client = redis.client().await;
     for write in [["SET", "instance:stale", "x"], ["RPUSH", "provider:stale", "x"], ["SET", "somebody", "x"]]
     {
         cmd(write[0]).arg(&write[1..]).query_async::<()>(&mut client).await.unwrap();
     }
-    let url = redis.url();
-    let world = world.restart_with(move |options| options.mirror = Some(settings(url))).await;
+    let world = world.restart_with(mirrored_there(settings(redis.url()))).await;
     until("it is mirrored", async || is_up(&world).await, |is_up| *is_up).await;
     let all = redis.dump().await;
     assert_eq!(count(&all, "instance:"), 3, "{all:?}");
     assert_eq!((count(&all, "provider:"), count(&all, "somebody")), (1, 1), "{all:?}");
+    // It is emptied while it is kept, and somebody writes there first.
+    cmd("FLUSHDB").query_async::<()>(&mut client).await.unwrap();
+    cmd("SET").arg("somebody").arg("y").query_async::<()>(&mut client).await.unwrap();
+    until_there(&redis, "all is there", is_whole).await;
+    // Whoever makes room removes what nobody reads.
+    for key in ["choirmaster:owner", "choirmaster:session"] {
+        cmd("DEL").arg(key).query_async::<()>(&mut client).await.unwrap();
+    }
+    until_there(&redis, "it is its own", |all| count(all, "choirmaster:owner") == 1).await;
     world.stop().await;
 }
 
@@ -185,14 +203,17 @@ async fn a_database_of_others_is_left_alone() {
     assert!(!is_up(&world).await);
     // What one manager has is no other's.
     let second = mirrored(Settings { prefix: "choir:".to_owned(), ..settings(redis.url()) }).await;
-    let world = world.restart_with(|options| {
-        options.mirror = Some(Settings { take_over: true, ..settings(redis.url()) });
-    });
-    let world = world.await;
+    let taking = Settings { take_over: true, ..settings(redis.url()) };
+    let world = world.restart_with(mirrored_there(taking)).await;
     until("it is mirrored", async || is_up(&world).await, |is_up| *is_up).await;
     assert!(!is_up(&second).await);
     let all = redis.dump().await;
     assert_eq!((count(&all, "shop:basket"), count(&all, "choirmaster:owner")), (1, 1), "{all:?}");
+    // Whoever is replaced leaves it to the other.
+    let taking = Settings { take_over: true, prefix: "choir:".to_owned(), ..settings(redis.url()) };
+    let second = second.restart_with(mirrored_there(taking)).await;
+    until("it is mirrored", async || is_up(&second).await, |is_up| *is_up).await;
+    until("it is replaced", async || is_up(&apart).await, |is_up| !is_up).await;
     for world in [world, elsewhere, apart, second] {
         world.stop().await;
     }
@@ -237,9 +258,20 @@ async fn a_password_is_asked_for_and_a_database_that_takes_nothing_is_tried_agai
     let redis = Redis::with(&["--requirepass", "open"]).await;
     let wrong = Settings { password: Some(Secret::new("wrong")), ..settings(redis.url()) };
     let world = mirrored(wrong).await;
+    let mut client = redis::Client::open(redis.url().replace("//", "//:open@"))
+        .unwrap()
+        .get_multiplexed_async_connection()
+        .await
+        .unwrap();
+    until(
+        "the wrong one is refused",
+        async || cmd("INFO").arg("errorstats").query_async::<String>(&mut client).await.unwrap(),
+        |errors| errors.contains("WRONGPASS"),
+    )
+    .await;
     let right = Settings { password: Some(Secret::new("open")), ..settings(redis.url()) };
     assert!(!is_up(&world).await);
-    let world = world.restart_with(move |options| options.mirror = Some(right)).await;
+    let world = world.restart_with(mirrored_there(right)).await;
     until("it is mirrored", async || is_up(&world).await, |is_up| *is_up).await;
     world.stop().await;
 

@@ -70,7 +70,9 @@ impl Redis {
     }
 
     pub async fn client(&self) -> MultiplexedConnection {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE));
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(DEADLINE))
+            .set_connection_timeout(Some(DEADLINE));
         let client = Client::open(self.url()).unwrap();
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
