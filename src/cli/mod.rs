@@ -20,6 +20,7 @@ pub mod deployments;
 pub mod failure;
 #[cfg(feature = "manager")]
 pub mod fleet;
+pub mod intent;
 pub mod logging;
 pub mod outcome;
 pub mod plan;
@@ -96,6 +97,7 @@ pub enum Command {
     TargetGroup(registry::target_group::Args),
     Version(registry::version::Args),
     Workflow(workflow::Args),
+    Intent(intent::Args),
     Audit(audit::Args),
     Tenant(tenant::Args),
     #[cfg(feature = "manager")]
@@ -129,6 +131,7 @@ impl Command {
             | Self::TargetGroup(_)
             | Self::Version(_)
             | Self::Workflow(_)
+            | Self::Intent(_)
             | Self::Audit(_)
             | Self::Tenant(_)
             | Self::Proxy(_)
@@ -195,6 +198,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::TargetGroup(args) => registry::target_group::run(args, &mut out).await,
         Command::Version(args) => registry::version::run(args, &mut out).await,
         Command::Workflow(args) => workflow::run(args, &mut out).await,
+        Command::Intent(args) => intent::run(args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
+
 use super::{
     audit,
     blocking::giving_way,
@@ -14,10 +16,13 @@ use super::{
 };
 use domain::{
     children,
-    release::{command::Command, state::Snapshot},
+    release::{
+        command::{Command, Refusal},
+        state::Snapshot,
+    },
     workflows,
 };
-use model::Cordon;
+use model::{Cordon, TenantName, tenant};
 
 /// What the key of each begins with.
 pub const PREFIX: &str = "intent:";
@@ -28,6 +33,9 @@ const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// Most nodes of one.
 const MAX_NODES: usize = 100;
+
+/// Longest part of a key or a value that is repeated, in bytes.
+const MAX_SHOWN: usize = 1_000;
 
 /// How long the engine may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -76,32 +84,73 @@ impl Intent {
     }
 }
 
-/// Where functions and resources are: the workflow and the name of each, by its logical id.
+/// What intents name, as far as whoever has them sees it.
 #[derive(Debug, Default)]
-pub struct Places(HashMap<String, (String, String)>);
+pub struct Places {
+    /// Where functions and resources are: the workflow and the name of each, by its logical id.
+    parts: HashMap<String, (String, String)>,
+    /// Ids of nodes.
+    nodes: HashSet<String>,
+}
 
 impl Places {
-    /// Of those that some intents name. One walk over all workflows, on a thread apart.
+    /// Of those that some intents name. One walk over all workflows, on a thread apart. `own`: the tenant that has the intents and sees its
+    /// own alone; none: everything is seen.
     ///
     /// # Errors
     ///
     /// The engine is gone, or too busy.
-    pub async fn of(engine: &Engine, intents: impl Iterator<Item = &Intent>) -> Result<Self, EngineError> {
-        let logical = |intent: &Intent| match intent {
-            Intent::Migrate { logical, .. } => Some(logical.clone()),
-            Intent::Cordon { .. } => None,
-        };
-        let wanted: HashSet<String> = intents.filter_map(logical).collect();
-        if wanted.is_empty() {
-            return Ok(Self::default());
+    pub fn of<'e, 'i>(
+        engine: &'e Engine,
+        intents: impl Iterator<Item = &'i Intent>,
+        own: Option<TenantName>,
+    ) -> BoxFuture<'e, Result<Self, EngineError>> {
+        let (mut parts, mut nodes) = (HashSet::new(), HashSet::new());
+        for intent in intents {
+            match intent {
+                Intent::Migrate { logical, nodes: to } => {
+                    parts.insert(logical.clone());
+                    nodes.extend(to.iter().cloned());
+                }
+                Intent::Cordon { node, .. } => {
+                    nodes.insert(node.clone());
+                }
+            }
         }
-        engine.read_apart(PATIENCE, move |state| Self(find(state, &wanted))).await
+        Box::pin(async move {
+            if nodes.is_empty() {
+                return Ok(Self::default());
+            }
+            let find = move |state: &Snapshot| Self {
+                parts: find_parts(state, &parts, own.as_ref()),
+                nodes: find_nodes(state, nodes, own.as_ref()),
+            };
+            engine.read_apart(PATIENCE, find).await
+        })
+    }
+
+    /// The id of a node as it is known here: UUIDs are also said in capitals.
+    fn node(&self, said: &str) -> String {
+        if self.nodes.contains(said) { said.to_owned() } else { said.to_ascii_lowercase() }
     }
 }
 
-fn find(state: &Snapshot, wanted: &HashSet<String>) -> HashMap<String, (String, String)> {
+fn find_parts(
+    state: &Snapshot,
+    wanted: &HashSet<String>,
+    own: Option<&TenantName>,
+) -> HashMap<String, (String, String)> {
     let mut found = HashMap::new();
+    if wanted.is_empty() {
+        return found;
+    }
+    let sees = |workflow: &str| {
+        own.is_none_or(|own| tenant::split(workflow).is_some_and(|(name, _)| name == own.as_str()))
+    };
     for workflow in state.workflows.iter() {
+        if !sees(&workflow.id) {
+            continue;
+        }
         for (key, name, _) in giving_way(workflow.parts()) {
             let Some(part) = state.workflows.part(key) else { continue };
             // Below a manager, one that stops may have the same logical id as the one that takes its place.
@@ -114,56 +163,75 @@ fn find(state: &Snapshot, wanted: &HashSet<String>) -> HashMap<String, (String, 
     found
 }
 
-/// Does what is wanted, once it is committed. The inner error: why it is refused.
+fn find_nodes(state: &Snapshot, wanted: HashSet<String>, own: Option<&TenantName>) -> HashSet<String> {
+    let is_seen = |id: &str| {
+        let child = state.children.by_id(id);
+        child.is_some_and(|(_, child)| own.is_none_or(|own| child.tenant() == Some(own.as_str())))
+    };
+    let spelled = wanted.into_iter().flat_map(|node| [node.to_ascii_lowercase(), node]);
+    spelled.filter(|id| is_seen(id)).collect()
+}
+
+/// Does what is wanted, once it is committed, and writes down what became of it: who had it is told after this. `intent`: what the key and
+/// the value say, or what is wrong with them. What is answered: why it is refused; none: it is done.
 ///
 /// # Errors
 ///
 /// The engine is gone, or too busy: nothing is known of it.
-pub async fn carry_out(
+pub fn answer<'a>(
+    engine: &'a Engine,
+    key: &'a str,
+    value: &'a str,
+    intent: &'a Result<Intent, String>,
+    places: &'a Places,
+    by: By,
+) -> BoxFuture<'a, Result<Option<String>, EngineError>> {
+    Box::pin(async move {
+        let refused = match intent {
+            Ok(intent) => carry_out(engine, intent, places, by.clone()).await?,
+            Err(why) => Some(why.clone()),
+        };
+        let event = audit::intent(shown(key), shown(value), refused.as_deref(), by.note.as_deref());
+        let event = event.map_err(|error| unwritable(&error))?;
+        engine.note(event, by, PATIENCE).await?;
+        Ok(refused)
+    })
+}
+
+/// Why it is refused; none: it is done.
+async fn carry_out(
     engine: &Engine,
     intent: &Intent,
     places: &Places,
     by: By,
-) -> Result<Result<(), String>, EngineError> {
+) -> Result<Option<String>, EngineError> {
     let command = match intent {
         Intent::Migrate { logical, nodes } => {
-            let Some((id, part)) = places.0.get(logical) else {
-                return Ok(Err(format!("no function or resource has the logical id {logical}")));
+            let Some((id, part)) = places.parts.get(logical) else {
+                return Ok(Some(format!("no function or resource has the logical id {logical}")));
             };
             let (id, part) = (id.clone(), part.clone());
-            let nodes = nodes.iter().map(|node| known(engine, node)).collect();
+            let nodes = nodes.iter().map(|node| places.node(node)).collect();
             Command::Workflows(workflows::Command::Move { id, part, nodes })
         }
         Intent::Cordon { node, is_cordoned } => {
+            let child = places.node(node);
+            if !places.nodes.contains(&child) {
+                return Ok(Some(Refusal::UnknownChild(child).to_string()));
+            }
             let cordon = if *is_cordoned { Cordon::Cordoned } else { Cordon::Open };
-            Command::Children(children::Command::Cordon { child: known(engine, node), cordon })
+            Command::Children(children::Command::Cordon { child, cordon })
         }
     };
     match engine.call(command, by, PATIENCE).await {
-        Ok(_) => Ok(Ok(())),
-        Err(EngineError::Refused(refusal)) => Ok(Err(refusal.to_string())),
+        Ok(_) => Ok(None),
+        Err(EngineError::Refused(refusal)) => Ok(Some(refusal.to_string())),
         Err(error) => Err(error),
     }
 }
 
-/// The id of a node as it is known here: UUIDs are also said in capitals.
-fn known(engine: &Engine, node: &str) -> String {
-    let is_known = engine.view().children.with(node, |_| ()).is_some();
-    if is_known { node.to_owned() } else { node.to_ascii_lowercase() }
-}
-
-/// Writes down what became of an intent: who had it is told after this.
-///
-/// # Errors
-///
-/// The engine is gone, or too busy.
-pub async fn note_answer(
-    engine: &Engine,
-    key: &str,
-    value: &str,
-    refused: Option<&str>,
-    by: By,
-) -> Result<(), EngineError> {
-    let event = audit::intent(key, value, refused).map_err(|error| unwritable(&error))?;
-    engine.note(event, by, PATIENCE).await
+/// The beginning of a text.
+#[must_use]
+pub fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_SHOWN)]
 }

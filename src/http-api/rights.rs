@@ -133,6 +133,7 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/workflows/{name}", Any(STEER)),
     route("POST", "/api/v1/workflows/{name}/move", Any(STEER)),
     route("PUT", "/api/v1/workflows/{name}/strategy", Any(STEER)),
+    route("POST", "/api/v1/intents", Any(STEER)),
 ];
 
 /// What a route takes; `None`: the table doesn't have it.

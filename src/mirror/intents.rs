@@ -21,7 +21,7 @@ use super::{
 use engine::{
     By, Engine,
     audit::Actor,
-    intents::{self, Intent, PREFIX, Places},
+    intents::{self, Intent, PREFIX, Places, shown},
 };
 
 const LIST: &str = "intents";
@@ -40,9 +40,6 @@ const WAIT: Duration = Duration::from_secs(WAIT_S + 10);
 /// How long an answer stands there, in seconds, and how many of a key.
 const KEPT_S: u64 = 24 * 3_600;
 const MAX_ANSWERS: usize = 100;
-
-/// Longest part of a value that an answer repeats, in bytes.
-const MAX_SHOWN: usize = 1_000;
 
 /// Most bytes of a value that are read: one more than an intent may have.
 const MAX_READ: usize = 64 * 1024 + 1;
@@ -144,7 +141,7 @@ impl Intents<'_> {
             return Ok(false);
         }
         let intents = all.iter().filter_map(|taken| taken.intent.as_ref().ok());
-        let places = Places::of(self.engine, intents).await?;
+        let places = Places::of(self.engine, intents, None).await?;
         let done = join_all(all.iter().map(|taken| self.one(taken, &places))).await;
         let mut trouble = None;
         for (taken, refused) in all.into_iter().zip(done) {
@@ -216,14 +213,9 @@ impl Intents<'_> {
 
     /// Why it is refused; none: it is done.
     async fn one(&self, taken: &Taken, places: &Places) -> Result<Option<String>, Trouble> {
-        let by = || By { actor: Actor::Redis, note: None };
-        let refused = match &taken.intent {
-            Ok(intent) => intents::carry_out(self.engine, intent, places, by()).await?.err(),
-            Err(why) => Some(why.clone()),
-        };
+        let by = By { actor: Actor::Redis, note: None };
         let value = String::from_utf8_lossy(&taken.value);
-        intents::note_answer(self.engine, shown(&taken.key), shown(&value), refused.as_deref(), by()).await?;
-        Ok(refused)
+        Ok(intents::answer(self.engine, &taken.key, &value, &taken.intent, places, by).await?)
     }
 
     fn prepare(&self, taken: Taken, refused: Option<&str>) -> Prepared {
@@ -255,9 +247,4 @@ impl Intents<'_> {
         }
         Ok(())
     }
-}
-
-/// The beginning of a text.
-fn shown(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_SHOWN)]
 }

@@ -145,9 +145,14 @@ pub fn tenant(tenant: &Tenant, done: TenantChange, note: Option<&str>) -> Result
 }
 
 /// The event of an intent: what became of it.
-pub fn intent(intent: &str, value: &str, refused: Option<&str>) -> Result<String, StoreError> {
+pub fn intent(
+    intent: &str,
+    value: &str,
+    refused: Option<&str>,
+    note: Option<&str>,
+) -> Result<String, StoreError> {
     let event = Event::IntentAnswered { intent, value, refused };
-    json_columns::json(&Noted { version: EventVersion::NOW, event, note: None })
+    json_columns::json(&Noted { version: EventVersion::NOW, event, note })
 }
 
 /// The event of a token that was revoked.

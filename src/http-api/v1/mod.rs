@@ -10,6 +10,7 @@ mod callers;
 mod children;
 mod deployments;
 mod environments;
+mod intents;
 pub mod map;
 mod page;
 mod plan;
@@ -54,4 +55,5 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(map::router())
         .merge(tree::router())
         .merge(workflows::router())
+        .merge(intents::router())
 }

@@ -4,6 +4,7 @@
 //! fields are ignored by readers, so that fields can be added.
 
 mod actions;
+mod intent;
 mod listed;
 mod map;
 mod plan;
@@ -13,6 +14,7 @@ mod tree;
 mod workflow;
 
 pub use self::actions::{ReleaseAction, ReleaseActions};
+pub use self::intent::{Intent, IntentAnswer, IntentAnswers, Intents};
 pub use self::listed::{OpenOf, Progress, ReleaseLine, ReleasePage};
 pub use self::map::{MapArea, MapAreas, MapCell, MapCells, MapChild, PlannedMap};
 pub use self::plan::{

@@ -34,6 +34,7 @@ fn the_help_names_every_command() {
       target-group  Say who runs variations, by names that A/B releases use
       version       Say which versions there are, by names that A/B releases use
       workflow      Keep the functions of a workflow running on machines that may run them
+      intent        Move functions by their logical ids, and cordon nodes, as programs do
       audit         Show the audit trail, oldest first
       tenant        Say who shares the manager, and how much of it each may take
       store         Look into a store, back it up, or move it to another database
@@ -107,6 +108,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "environment",
         "target-group",
         "version",
+        "intent",
         "tenant",
         "store",
         "fleet",

@@ -7,6 +7,7 @@ mod diff;
 mod documented;
 mod first_hour;
 mod help;
+mod intent;
 mod original;
 mod outcome;
 mod packaged;

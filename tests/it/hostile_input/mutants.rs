@@ -101,6 +101,7 @@ fn calls(kid: &str) -> Vec<Seed> {
         "f2_histogram":{{"bounds_ms":[1,2,5],"counts":[1,2,3,4]}},"strata":[{{"split":5,"interval":1,"f1_calls":3}}]}}]}}"#
     );
     let note = r#"{"by":"ada","note":"because"}"#;
+    let intents = r#"{"intents":[{"intent":"intent:migrate:x","value":"a,b"},{"intent":"intent:cordon:x","value":"yes"}]}"#;
     let mut seeds = vec![
         seed("POST", "/poll", JSON, poll(kid, "")),
         seed("POST", "/poll", JSON, poll(kid, manager)),
@@ -145,6 +146,7 @@ fn calls(kid: &str) -> Vec<Seed> {
         ("GET", "/api/v1/children?label=tier:edge&kind=agent&cordon=open&silent_for=5m&limit=3&after=0", ""),
         ("GET", child.as_str(), ""),
         ("DELETE", "/api/v1/children/nobody?force=true", note),
+        ("POST", "/api/v1/intents", intents),
         ("GET", "/api/v1/deployments?function=sieve&limit=7&after=1:sieve", ""),
         ("GET", "/api/v1/audit?release=a&after=1-0&limit=9", ""),
         ("GET", "/api/v1/callers/unknown?limit=2&after=1", ""),

@@ -10,6 +10,7 @@ mod children;
 mod events;
 mod host;
 mod if_match;
+mod intents;
 mod joining;
 mod led;
 mod listing;

@@ -66,6 +66,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/environments
     GET /api/v1/environments/{id}
     DELETE /api/v1/environments/{id}
+    POST /api/v1/intents
     GET /api/v1/map
     GET /api/v1/map/areas
     GET /api/v1/map/cells

@@ -20,7 +20,7 @@ fn settings(url: String) -> Settings {
 }
 
 /// Nobody is silent for so long.
-fn patient(options: &mut Options) {
+pub fn patient(options: &mut Options) {
     options.rules.placement.keep_alive = Duration::from_hours(1);
 }
 
@@ -47,7 +47,8 @@ fn chain() -> Value {
     })
 }
 
-async fn start_chain(world: &World) {
+/// Starts a workflow `chain`: a function `first` puts out to a function `second`, and that to a resource `log`.
+pub async fn start_chain(world: &World) {
     let started = world.post("/api/v1/workflows?name=chain", &chain()).await;
     assert_eq!(started.status, 201, "{}", started.text());
 }

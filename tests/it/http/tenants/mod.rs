@@ -5,6 +5,7 @@ mod attack;
 mod below;
 mod ids;
 mod if_match;
+mod intents;
 mod limits;
 mod manage;
 mod queue;
