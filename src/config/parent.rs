@@ -74,7 +74,8 @@ impl Parent {
     }
 }
 
-fn read(file: Option<&Path>, key: &str) -> Result<Option<String>, Fault> {
+/// The text of a file, where one is named. `key`: of the setting that names it.
+pub(super) fn read(file: Option<&Path>, key: &str) -> Result<Option<String>, Fault> {
     let Some(file) = file else { return Ok(None) };
     std::fs::read_to_string(file).map(Some).map_err(|error| Fault {
         place: key.to_owned(),

@@ -34,6 +34,7 @@ pub mod json_columns;
 pub mod judging;
 mod load;
 mod mailbox;
+pub mod measurements;
 mod members;
 pub mod notify;
 pub mod open_questions;

@@ -6,25 +6,27 @@ use std::{
     ops::Range,
 };
 
-use super::entries::{Entry, of_node, of_part};
+use super::entries::{Entry, Schema, of_node, of_part};
 use domain::{
-    release::{command::LastSeen, state::Snapshot},
+    release::state::Snapshot,
     workflows::{self, PartKey, WorkflowKey},
 };
-use engine::{blocking::giving_way, changed::Noted};
+use engine::{blocking::giving_way, changed::Noted, view::Children};
 use model::{ChildKey, Now};
 
 /// What is to stand at a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     Set(String, String),
+    /// In a sorted set, at a time in milliseconds since 1970.
+    Add(String, String, i64),
     Delete(String),
 }
 
 impl Write {
     pub fn key(&self) -> &str {
         match self {
-            Self::Set(key, _) | Self::Delete(key) => key,
+            Self::Set(key, _) | Self::Add(key, ..) | Self::Delete(key) => key,
         }
     }
 }
@@ -35,8 +37,9 @@ enum Item {
     Part(PartKey),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Contents {
+    schema: Schema,
     /// The keys of each, with a number that differs where the value does.
     of_items: BTreeMap<Item, Vec<(Box<str>, u64)>>,
     /// The numbers of the parts of each workflow.
@@ -44,11 +47,16 @@ pub struct Contents {
 }
 
 impl Contents {
+    pub const fn new(schema: Schema) -> Self {
+        Self { schema, of_items: BTreeMap::new(), workflows: BTreeMap::new() }
+    }
+
     /// All that is to stand there.
-    pub fn whole(&mut self, state: &Snapshot, seen: &dyn LastSeen, now: Now) -> Vec<Write> {
+    pub fn whole(&mut self, state: &Snapshot, seen: &Children, now: Now) -> Vec<Write> {
         let mut writes = Vec::new();
         for (key, _) in giving_way(state.children.iter()) {
-            self.compare(state, Item::Node(key), of_node(state, seen, now, key), &mut writes);
+            let entries = of_node(state, seen, now, key, self.schema);
+            self.compare(state, Item::Node(key), entries, &mut writes);
         }
         for workflow in state.workflows.iter() {
             for item in giving_way(self.parts(state, workflow.key)) {
@@ -64,7 +72,7 @@ impl Contents {
     pub fn changes(
         &mut self,
         state: &Snapshot,
-        seen: &dyn LastSeen,
+        seen: &Children,
         now: Now,
         noted: &Noted,
         is_due: bool,
@@ -87,7 +95,7 @@ impl Contents {
         let mut writes = Vec::new();
         for item in items {
             let entries = match item {
-                Item::Node(key) => of_node(state, seen, now, key),
+                Item::Node(key) => of_node(state, seen, now, key, self.schema),
                 Item::Part(key) => of_part(state, key),
             };
             self.compare(state, item, entries, &mut writes);
@@ -114,11 +122,14 @@ impl Contents {
         let is_kept = matches!(item, Item::Node(key) if is_node(state, key));
         let before = self.of_items.remove(&item).unwrap_or_default();
         let now: Vec<(Box<str>, u64)> =
-            entries.iter().map(|(key, value)| (key.as_str().into(), number(value))).collect();
+            entries.iter().map(|entry| (entry.key.as_str().into(), number(&entry.value))).collect();
         let is_gone = |(key, _): &&(Box<str>, u64)| !now.iter().any(|(other, _)| other == key);
         writes.extend(before.iter().filter(is_gone).map(|(key, _)| Write::Delete(key.to_string())));
         let set = entries.into_iter().zip(&now).filter(|(_, known)| !before.contains(known));
-        writes.extend(set.map(|((key, value), _)| Write::Set(key, value)));
+        writes.extend(set.map(|(Entry { key, value, at_ms }, _)| match at_ms {
+            Some(at_ms) => Write::Add(key, value, at_ms),
+            None => Write::Set(key, value),
+        }));
         if !now.is_empty() || is_kept {
             self.of_items.insert(item, now);
         }

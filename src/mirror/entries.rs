@@ -4,6 +4,7 @@
 //! | key | value |
 //! |---|---|
 //! | `node:capabilities:NODE` | what a node has; beyond EDGELESS, `name` and `cordoned` |
+//! | `node:health:NODE` | how its machine was when it said so last; in the form of today a sorted set of these, by when that was |
 //! | `provider:CLASS-NODE` | a class of resources that a node provides |
 //! | `instance:LOGICAL` | a function or a resource, and the instance that is to run |
 //! | `dependency:LOGICAL` | by the name of an output: the logical id of who gets what is put out there |
@@ -13,14 +14,35 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use domain::{
-    release::{command::LastSeen, state::Snapshot},
+    release::state::Snapshot,
     workflows::{self, Instance, Part, PartKey, Workflow},
 };
+use engine::view::Children;
 use model::{ChildKey, Now};
 use placement::{Node, NodeState};
+use protocol::measurements::NodeHealth;
+
+/// What the key begins with of how a node's machine is.
+pub const HEALTH: &str = "node:health:";
 
 /// A key, and what stands there.
-pub type Entry = (String, String);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub value: String,
+    /// It is one of a sorted set, by this time in milliseconds since 1970.
+    pub at_ms: Option<i64>,
+}
+
+/// Which of two forms stands there where EDGELESS has changed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schema {
+    /// Of June 2024, as documented.
+    Of2024,
+    /// Of today.
+    #[default]
+    Current,
+}
 
 #[derive(Serialize)]
 struct Capabilities<'n> {
@@ -86,13 +108,58 @@ struct ResourceRequest<'w> {
     workflow_id: &'w str,
 }
 
+/// As both generations have it.
+#[derive(Serialize)]
+struct Health {
+    #[serde(flatten)]
+    of_machine: NodeHealth,
+    cpu_load: i64,
+    function_execution_times: BTreeMap<String, Vec<f64>>,
+    disk_tot_reads: i64,
+    disk_tot_writes: i64,
+    gpu_load_perc: i64,
+    gpu_temp_cels: i64,
+    active_power: i64,
+}
+
+impl Health {
+    fn new(said: NodeHealth) -> Self {
+        // Readers have 32 bits for these.
+        let short = |value: i64| value.clamp(-1, i32::MAX.into());
+        let of_machine = NodeHealth {
+            cpu_usage: short(said.cpu_usage),
+            mem_free: short(said.mem_free),
+            mem_used: short(said.mem_used),
+            mem_total: short(said.mem_total),
+            mem_available: short(said.mem_available),
+            proc_cpu_usage: short(said.proc_cpu_usage),
+            proc_memory: short(said.proc_memory),
+            proc_vmemory: short(said.proc_vmemory),
+            load_avg_1: short(said.load_avg_1),
+            load_avg_5: short(said.load_avg_5),
+            load_avg_15: short(said.load_avg_15),
+            ..said
+        };
+        Self {
+            of_machine,
+            cpu_load: of_machine.load_avg_1,
+            function_execution_times: BTreeMap::new(),
+            disk_tot_reads: -1,
+            disk_tot_writes: -1,
+            gpu_load_perc: -1,
+            gpu_temp_cels: -1,
+            active_power: -1,
+        }
+    }
+}
+
 fn entry(key: String, value: &impl Serialize) -> Option<Entry> {
-    serde_json::to_string(value).ok().map(|value| (key, value))
+    serde_json::to_string(value).ok().map(|value| Entry { key, value, at_ms: None })
 }
 
 /// What stands there of a node; nothing of one that is silent or gone.
 #[must_use]
-pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -> Vec<Entry> {
+pub fn of_node(state: &Snapshot, seen: &Children, now: Now, key: ChildKey, schema: Schema) -> Vec<Entry> {
     let Some(node) = workflows::node_of(state, seen, now, key) else { return Vec::new() };
     if node.state == NodeState::Silent {
         return Vec::new();
@@ -100,6 +167,8 @@ pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -
     let child = state.children.get(key);
     let name = child.and_then(|child| child.profile.as_ref()?.name.as_deref()).unwrap_or_default();
     let Some(id) = child.map(|child| child.id.as_str()) else { return Vec::new() };
+    let health = seen.health(key);
+    let disk = health.map_or(-1, |(health, _)| health.disk_tot_space);
     let Node { labels, runtimes, resources, is_tee, has_tpm, cpus, cores, mhz, memory_mib, .. } = &node;
     let capabilities = Capabilities {
         num_cpus: *cpus,
@@ -111,7 +180,7 @@ pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -
         is_tee_running: *is_tee,
         has_tpm: *has_tpm,
         runtimes: runtimes.iter().map(String::as_str).collect(),
-        disk_tot_space: 0,
+        disk_tot_space: u32::try_from(disk / (1024 * 1024)).unwrap_or(0),
         num_gpus: 0,
         model_name_gpu: "",
         mem_size_gpu: 0,
@@ -122,7 +191,12 @@ pub fn of_node(state: &Snapshot, seen: &dyn LastSeen, now: Now, key: ChildKey) -
         entry(format!("provider:{class}-{id}"), &Provider { class_type: class, node_id: id, outputs: [] })
     };
     let providers = resources.iter().filter_map(provider);
-    entry(format!("node:capabilities:{id}"), &capabilities).into_iter().chain(providers).collect()
+    let health = health.and_then(|(health, at_ms)| {
+        let entry = entry(format!("{HEALTH}{id}"), &Health::new(health))?;
+        Some(Entry { at_ms: (schema == Schema::Current).then_some(at_ms), ..entry })
+    });
+    let capabilities = entry(format!("node:capabilities:{id}"), &capabilities);
+    capabilities.into_iter().chain(health).chain(providers).collect()
 }
 
 /// What stands there of a part of a workflow; nothing once it has ended with that.

@@ -7,7 +7,8 @@
 //! Invariants:
 //! - nothing is written there before the engine has committed it, and the engine never waits for the database;
 //! - after an outage of either, all of it is looked at and written again, and what is no longer so is removed;
-//! - no key is touched that is none of these: those of the table in [`entries`], `domain_info:…`, `choirmaster:…`, and those of intents;
+//! - no key is touched that is none of these: those of the table in [`entries`], `domain_info:…`, `choirmaster:…`, those of intents, and
+//!   of what was measured `function:…`, `workflow:…` and `performance:…`;
 //! - whoever was replaced by another connection writes nothing more, and takes no intents;
 //! - an intent is answered once, after what it changed is committed;
 //! - a database that has keys of others, or is another manager's, is left alone unless the operator says otherwise.
@@ -34,7 +35,7 @@ use self::{
 use engine::{Engine, blocking, changed::Noted};
 use model::Secret;
 
-pub use self::database::check_url;
+pub use self::{database::check_url, entries::Schema};
 
 /// Where the copy is.
 #[derive(Debug, Clone)]
@@ -46,6 +47,13 @@ pub struct Settings {
     pub prefix: String,
     /// The database is taken although it has keys of others or is another manager's.
     pub take_over: bool,
+    /// PEM of the authorities that are trusted with its certificate; none: those of the system.
+    pub authorities: Option<Vec<u8>>,
+    pub schema: Schema,
+    /// How long what was measured stands there.
+    pub history: Duration,
+    /// It is measured how long functions take with events.
+    pub performance: bool,
 }
 
 /// How long the engine may take with a look.
@@ -53,6 +61,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Between two looks at which nodes are silent, which no commit tells; and between two notes that this copy is alive.
 const EVERY: Duration = Duration::from_millis(500);
+
+/// Of what was measured, most that is written together.
+const MEASURED_TOGETHER: usize = 1_000;
 
 /// After so long all is written again, since whoever else may write there may have removed something.
 const WHOLE_EVERY: Duration = Duration::from_mins(5);
@@ -70,8 +81,9 @@ pub fn run(engine: Engine, settings: Settings, stop: CancellationToken) -> BoxFu
 }
 
 async fn keep(engine: &Engine, settings: &Settings) {
-    let changed = &engine.view().changed;
+    let (changed, measurements) = (&engine.view().changed, &engine.view().measurements);
     changed.listen();
+    measurements.listen(settings.performance);
     // A manager has its own id once its first start is through.
     while engine.view().kept.identity().is_empty() {
         sleep(AGAIN).await;
@@ -132,10 +144,10 @@ async fn session(
     let session = database.session().to_owned();
     // All that stands there may be of another time.
     engine.view().changed.listen();
-    let mut there = write_whole(engine, &mut database).await?;
+    let mut there = write_whole(engine, &mut database, settings.schema).await?;
     engine.view().changed.set_copied(true);
     select! {
-        ended = follow(engine, &mut database, &mut there) => ended,
+        ended = follow(engine, &mut database, &mut there, settings.schema) => ended,
         never = take(engine, settings, &session, answers) => match never {},
     }
 }
@@ -156,12 +168,12 @@ async fn take(
     }
 }
 
-async fn write_whole(engine: &Engine, database: &mut Database) -> Result<Contents, Trouble> {
+async fn write_whole(engine: &Engine, database: &mut Database, schema: Schema) -> Result<Contents, Trouble> {
     let snapshot = engine.snapshot(PATIENCE).await?;
     let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
     let read = move || {
-        let mut there = Contents::default();
-        let writes = there.whole(&snapshot, &*seen, now);
+        let mut there = Contents::new(schema);
+        let writes = there.whole(&snapshot, &seen, now);
         (there, writes)
     };
     let (there, writes) = blocking::run(read).await?;
@@ -176,23 +188,30 @@ async fn follow(
     engine: &Engine,
     database: &mut Database,
     there: &mut Contents,
+    schema: Schema,
 ) -> Result<Infallible, Trouble> {
-    let changed = &engine.view().changed;
+    let (changed, measurements) = (&engine.view().changed, &engine.view().measurements);
     let (mut looked, mut whole) = (Instant::now(), Instant::now());
     loop {
         let noted = select! {
             noted = changed.next() => noted,
+            (first, news) = measurements.next(MEASURED_TOGETHER) => {
+                let next = first + news.len() as u64;
+                database.write_measured(measurements.run(), first, news, engine.clock().now()).await?;
+                measurements.taken(next);
+                continue;
+            }
             () = sleep_until(looked + EVERY) => Noted { all: whole.elapsed() >= WHOLE_EVERY, ..Noted::default() },
         };
         if noted.all {
-            *there = write_whole(engine, database).await?;
+            *there = write_whole(engine, database, schema).await?;
             (looked, whole) = (Instant::now(), Instant::now());
             continue;
         }
         let snapshot = engine.snapshot(PATIENCE).await?;
         let (seen, now) = (Arc::clone(&engine.view().children), engine.clock().now());
         let is_due = looked.elapsed() >= EVERY;
-        let writes = there.changes(&snapshot, &*seen, now, &noted, is_due);
+        let writes = there.changes(&snapshot, &seen, now, &noted, is_due);
         drop(snapshot);
         database.write(writes, now).await?;
         if is_due {

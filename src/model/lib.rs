@@ -13,6 +13,7 @@ pub mod id;
 pub mod manager_clock;
 pub mod map_state;
 mod names;
+pub mod numbered;
 pub mod pages;
 pub mod pairs;
 pub mod public_url;

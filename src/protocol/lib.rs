@@ -10,6 +10,7 @@
 pub mod ab_releases;
 pub mod api;
 pub mod child;
+pub mod measurements;
 mod number;
 pub mod placements;
 pub mod question;

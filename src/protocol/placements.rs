@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     WireError,
+    measurements::{self, NodeHealth, Samples},
     read::{at_most, read, within},
 };
 use model::MAX_OFFER_ID_LEN;
@@ -36,6 +37,12 @@ pub struct PlacementsRequest {
     /// At most [`MAX_INSTANCES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceReport>,
+    /// How the machine is; absent: as it was said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<NodeHealth>,
+    /// What was measured since the last call that was answered.
+    #[serde(default, skip_serializing_if = "Samples::is_empty")]
+    pub samples: Samples,
 }
 
 /// An instance that is there.
@@ -70,6 +77,9 @@ pub struct PlacementsAnswer {
     pub state: String,
     /// A node that says nothing for so long is taken for lost: the next call waits for half of it at most.
     pub keep_alive_ms: u64,
+    /// It is to be measured how long functions take with events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub measure: bool,
     /// `None`: as the caller knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instances: Option<Vec<PlacedInstance>>,
@@ -134,9 +144,17 @@ pub enum PlacedPart {
 }
 
 /// Classes of resources that nodes provide.
-pub const RESOURCES: [&str; 2] = ["file-log", "http-egress"];
+pub const RESOURCES: [&str; 3] = ["file-log", "http-egress", METRICS_COLLECTOR];
 
-/// Longest name of a file, in bytes.
+/// The class of resources that functions tell when something begins and ends.
+pub const METRICS_COLLECTOR: &str = "metrics-collector";
+
+/// What is configured of a collector: what the workflow is called there, and the weight of the newest sample in an average.
+const WF_NAME: &str = "wf_name";
+const ALPHA: &str = "alpha";
+const USUAL_ALPHA: f64 = 0.9;
+
+/// Longest name of a file, and of a workflow at a collector, in bytes.
 const MAX_FILE_NAME_BYTES: usize = 128;
 
 /// What is wrong with the configuration of a resource: the key, and why.
@@ -144,22 +162,39 @@ pub fn check_resource(
     class: &str,
     configuration: &BTreeMap<String, String>,
 ) -> Result<(), (&'static str, String)> {
+    let is_name = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        (1..=MAX_FILE_NAME_BYTES).contains(&name.len()) && name.chars().all(is_plain)
+    };
+    if class == METRICS_COLLECTOR {
+        let name = configuration.get(WF_NAME).filter(|name| !name.is_empty());
+        if name.is_some_and(|name| !is_name(name)) {
+            return Err((WF_NAME, format!("it has 1 to {MAX_FILE_NAME_BYTES} letters, digits, ., _ and -")));
+        }
+        let alpha = configuration.get(ALPHA).map(|alpha| alpha.trim().parse::<f64>());
+        if alpha.is_some_and(|alpha| !alpha.is_ok_and(|alpha| alpha > 0.0 && alpha <= 1.0)) {
+            return Err((ALPHA, "it is above 0 and at most 1, as in 0.9".to_owned()));
+        }
+    }
     if class != "file-log" {
         return Ok(());
     }
     let name = configuration.get("filename").map_or("", String::as_str);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name.is_empty()
-        || name.len() > MAX_FILE_NAME_BYTES
-        || name.starts_with('.')
-        || !name.chars().all(is_plain)
-    {
+    if !is_name(name) || name.starts_with('.') {
         let why = format!(
             "it is the name of a file in the folder node.logs: 1 to {MAX_FILE_NAME_BYTES} letters, digits, ., _ and -, with no . in front"
         );
         return Err(("filename", why));
     }
     Ok(())
+}
+
+/// What a collector of metrics calls its workflow, if that isn't the name of it; and the weight of the newest sample in an average.
+#[must_use]
+pub fn collector(configuration: &BTreeMap<String, String>) -> (Option<&str>, f64) {
+    let name = configuration.get(WF_NAME).map(String::as_str).filter(|name| !name.is_empty());
+    let alpha = configuration.get(ALPHA).and_then(|alpha| alpha.trim().parse().ok());
+    (name, alpha.unwrap_or(USUAL_ALPHA))
 }
 
 /// Who gets events.
@@ -185,6 +220,7 @@ impl PlacementsRequest {
         within("id", &request.id, MAX_OFFER_ID_LEN)?;
         within("state", request.state.as_deref().unwrap_or_default(), MAX_OFFER_ID_LEN)?;
         at_most("instances", request.instances.len(), MAX_INSTANCES)?;
+        measurements::check(&request.samples)?;
         for instance in &request.instances {
             within("instances.id", &instance.id, MAX_OFFER_ID_LEN)?;
             within("instances.why", instance.why.as_deref().unwrap_or_default(), MAX_WHY_BYTES)?;

@@ -14,7 +14,10 @@ use agent::events::{MAX_EVENT_BYTES, Relay, Settings};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
-use protocol::placements::{PlacedInstance, PlacedPart, PlacedState, PlacedTarget};
+use protocol::{
+    measurements::Measured,
+    placements::{PlacedInstance, PlacedPart, PlacedState, PlacedTarget},
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
 
@@ -317,15 +320,21 @@ async fn what_is_not_signed_or_no_event_is_refused() {
         ("choirmaster-node", "n"),
         ("choirmaster-from", FROM),
         ("choirmaster-output", "out"),
+        ("choirmaster-logical", PART),
         ("choirmaster-number", "1"),
+        ("choirmaster-age-ms", "0"),
         ("choirmaster-signature", "AAAA"),
     ];
     assert_eq!(call(&fields, b"x".to_vec()).await, 401);
-    assert_eq!(call(&fields[..4], b"x".to_vec()).await, 400);
-    assert_eq!(
-        call(&[&fields[..3], &[("choirmaster-number", "x")], &fields[4..]].concat(), b"x".to_vec()).await,
-        400
-    );
+    for (at, (name, _)) in fields.iter().enumerate() {
+        let without: Vec<_> = fields.iter().filter(|(other, _)| other != name).copied().collect();
+        assert_eq!(call(&without, b"x".to_vec()).await, 400, "{name}");
+        if ["choirmaster-number", "choirmaster-age-ms"].contains(name) {
+            let mut other = fields;
+            other[at].1 = "x";
+            assert_eq!(call(&other, b"x".to_vec()).await, 400, "{name}");
+        }
+    }
     assert_eq!(call(&fields, vec![b'x'; MAX_EVENT_BYTES + 1]).await, 413);
     send(&relay, Some(relay.url()));
     let out = relay.output_url(FROM, "out");
@@ -443,4 +452,127 @@ async fn until_put(put: &impl AsyncFn(&str) -> u16, text: &str) {
         sleep(Duration::from_millis(20)).await;
     }
     panic!("it takes nothing more");
+}
+
+fn collector() -> PlacedPart {
+    resource("metrics-collector", &[("wf_name", "wf_chain"), ("url", "redis://127.0.0.1:6379/")])
+}
+
+/// What the manager is told that was measured; it is told no more.
+fn measured(relay: &Relay) -> Vec<Measured> {
+    let next = relay.samples().next();
+    relay.samples().told(&next);
+    next.all.into_iter().map(|sample| sample.what).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_of_metrics_measures_what_functions_begin_and_end() {
+    const LOGICAL: &str = "00000000-0000-4000-8000-00000000000b";
+    const COLLECTOR: &str = "00000000-0000-4000-8000-000000000002";
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    let out = from.output_url(FROM, "out");
+    let put = async |text: &str| assert_eq!(post(&out, text.to_owned(), None).await.unwrap().0, 202);
+    let drained = async || until("nothing waits", || from.is_drained(FROM)).await;
+    take(&to, collector(), None);
+    send(&from, Some(to.url()));
+    // An end that nobody began, and what is no event of a collector.
+    for text in
+        ["function:end:1", "function:begin:x", "workflow:stop:1", "reset", "function:begin:-1", "\u{1f3b5}"]
+    {
+        put(text).await;
+    }
+    for text in ["function:begin:7", "workflow:begin:7", "workflow:end:7", "function:end:7", "function:end:7"]
+    {
+        put(text).await;
+    }
+    drained().await;
+    let all = measured(&to);
+    assert!(
+        matches!(&all[..], [
+            Measured::Workflow { collector, .. },
+            Measured::Function { collector: other, logical, .. },
+        ] if collector == COLLECTOR && other == COLLECTOR && logical == LOGICAL),
+        "{all:?}"
+    );
+    assert!(measured(&to).is_empty(), "it is told once");
+
+    // What waited together was put out one after the other.
+    send(&from, None);
+    put("workflow:begin:8").await;
+    sleep(Duration::from_millis(60)).await;
+    put("workflow:end:8").await;
+    send(&from, Some(to.url()));
+    drained().await;
+    let all = measured(&to);
+    assert!(matches!(&all[..], [Measured::Workflow { ms: 50.., .. }]), "{all:?}");
+
+    // Until it is warm nothing counts, and what was begun before it was told to begin anew may end after it.
+    for text in [
+        "workflow:begin:9",
+        "reset:3600000",
+        "workflow:end:9",
+        "reset:0",
+        "workflow:begin:9",
+        "workflow:end:9",
+    ] {
+        put(text).await;
+    }
+    drained().await;
+    let all = measured(&to);
+    assert!(
+        matches!(&all[..], [Measured::Reset { .. }, Measured::Reset { .. }, Measured::Workflow { .. }]),
+        "{all:?}"
+    );
+
+    // Another one takes its place, and knows nothing of what was begun.
+    put("workflow:begin:10").await;
+    drained().await;
+    to.tell("node-b", &[], BTreeSet::new(), None);
+    take(&to, collector(), None);
+    put("workflow:end:10").await;
+    drained().await;
+    assert_eq!(measured(&to), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_measured_how_long_functions_take_where_the_manager_wants_that() {
+    let (proxy, _) = server(&[]).await;
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    take(&to, function(), Some(&proxy.to_string()));
+    send(&from, Some(to.url()));
+    for wanted in [false, true] {
+        to.samples().measure(wanted);
+        assert_eq!(post(&from.output_url(FROM, "out"), "x".to_owned(), None).await.unwrap().0, 202);
+        until("nothing waits", || from.is_drained(FROM)).await;
+        let all = measured(&to);
+        if wanted {
+            assert!(matches!(&all[..], [Measured::Execution { .. }, Measured::Transfer { .. }]), "{all:?}");
+        } else {
+            assert_eq!(all, []);
+        }
+    }
+}
+
+/// What the manager heard, but didn't answer, has the same numbers again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_wait_until_the_manager_has_them() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to) = (open(here.path()).unwrap(), open(there.path()).unwrap());
+    take(&to, collector(), None);
+    send(&from, Some(to.url()));
+    for number in 0..3 {
+        for what in ["begin", "end"] {
+            let text = format!("workflow:{what}:{number}");
+            assert_eq!(post(&from.output_url(FROM, "out"), text, None).await.unwrap().0, 202);
+        }
+    }
+    until("nothing waits", || from.is_drained(FROM)).await;
+    let (first, again) = (to.samples().next(), to.samples().next());
+    assert_eq!((first.first, first.all.len()), (0, 3));
+    assert_eq!(first, again);
+    to.samples().told(&first);
+    to.samples().told(&first);
+    assert_eq!((to.samples().next().first, to.samples().next().all), (3, Vec::new()));
 }

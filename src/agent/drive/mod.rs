@@ -7,6 +7,7 @@
 mod control_handler;
 mod effects;
 mod enabled_runtimes;
+mod machine;
 mod persistence;
 mod placements;
 mod report;

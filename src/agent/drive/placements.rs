@@ -15,9 +15,12 @@ use std::{
 };
 
 use language::functions::{Limits, unpack};
-use protocol::placements::{
-    InstancePhase, InstanceReport, MAX_WHY_BYTES, PlacedInstance, PlacedPart, PlacedState, PlacementsAnswer,
-    PlacementsRequest, check_resource,
+use protocol::{
+    measurements::NodeHealth,
+    placements::{
+        InstancePhase, InstanceReport, MAX_WHY_BYTES, PlacedInstance, PlacedPart, PlacedState,
+        PlacementsAnswer, PlacementsRequest, check_resource,
+    },
 };
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -26,7 +29,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{effects::Tools, persistence};
+use super::{effects::Tools, machine::Machine, persistence};
 use crate::{
     control::{Order, Refused, form::NewFunction},
     events::Relay,
@@ -119,7 +122,6 @@ impl Placements {
     /// `relay` nothing may be placed here: what was is ended, and no call is made.
     pub fn start(tools: Arc<Tools>, driver: mpsc::Sender<Order>, relay: Option<Arc<Relay>>) -> Self {
         let running = Running {
-            tools,
             driver,
             relay,
             kept: Kept::default(),
@@ -131,6 +133,9 @@ impl Placements {
             busy: BTreeSet::new(),
             slots: Arc::new(Semaphore::new(AT_A_TIME)),
             tried: Instant::now(),
+            machine: Machine::new(tools.folder.clone()),
+            health: None,
+            tools,
         };
         Self(tokio::spawn(running.run()))
     }
@@ -155,6 +160,9 @@ struct Running {
     slots: Arc<Semaphore>,
     /// When what could not be started was tried last.
     tried: Instant,
+    machine: Machine,
+    /// What the manager doesn't know yet of the machine.
+    health: Option<NodeHealth>,
 }
 
 impl Running {
@@ -222,7 +230,12 @@ impl Running {
         let missing = self.missing(&served);
         self.begin(missing).await;
         self.tell_relay();
-        let request = PlacementsRequest { id, state: self.state.clone(), instances: self.reports() };
+        if let Some(health) = self.machine.look().await {
+            self.health = Some(health);
+        }
+        let samples = self.relay.as_ref().map(|relay| relay.samples().next()).unwrap_or_default();
+        let (state, instances, health) = (self.state.clone(), self.reports(), self.health);
+        let request = PlacementsRequest { id, state, instances, health, samples };
         let tools = Arc::clone(&self.tools);
         let call = tools.manager.placements(&request, self.keep_alive / 2);
         tokio::pin!(call);
@@ -231,8 +244,13 @@ impl Running {
             let again = told_from.unwrap_or_else(|| self.tried + ONCE_MORE);
             tokio::select! {
                 answer = &mut call => {
-                    let PlacementsAnswer { state, keep_alive_ms, instances } =
+                    let PlacementsAnswer { state, keep_alive_ms, measure, instances } =
                         answer.map_err(|error| error.to_string())?;
+                    if let Some(relay) = &self.relay {
+                        relay.samples().measure(measure);
+                        relay.samples().told(&request.samples);
+                    }
+                    self.health = None;
                     if let Some(instances) = instances {
                         self.kept.told = instances;
                     }

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    headers::{FROM, NODE, NUMBER, OUTPUT, SIGNATURE},
-    inner::{Inner, lock},
-    receive::{Event, Outcome, PATIENCE},
+    basics::{lock, now_ms},
+    event::{Event, Outcome, PATIENCE},
+    headers::{AGE, FROM, LOGICAL, NODE, NUMBER, OUTPUT, SIGNATURE},
+    inner::Inner,
     routes::Route,
     signature::Signed,
     store::{Waiting, Write},
@@ -110,21 +111,26 @@ async fn attempt(
     from: &str,
     waiting: &Waiting,
 ) -> Outcome {
-    let Waiting { number, output, body } = waiting;
-    let routes = Arc::clone(&inner.routes.borrow());
-    let event = Event { part, node: &routes.node, from, number: *number, output, body };
+    let Waiting { number, output, logical, at_ms, body } = waiting;
+    let (routes, number) = (Arc::clone(&inner.routes.borrow()), *number);
+    // Both by this machine's clock; whoever takes it has another one.
+    let age_ms = u64::try_from(now_ms() - at_ms).unwrap_or(0);
+    let node = &*routes.node;
+    let event = Event { part, node, from, logical, number, output, age_ms, body };
     if routes.part(part).is_some() {
         return inner.take(&event).await;
     }
     let Some(url) = url else { return Outcome::Later("its target runs nowhere".to_owned()) };
-    let signed = Signed { part, node: &routes.node, from, number: *number, output };
+    let signed = Signed { part, node, from, logical, number, output, age_ms };
     let request = inner
         .client
         .post(format!("{url}/events/{part}"))
         .timeout(PATIENCE + Duration::from_secs(5))
-        .header(NODE, &routes.node)
+        .header(NODE, node)
         .header(FROM, from)
-        .header(NUMBER, *number)
+        .header(LOGICAL, logical)
+        .header(NUMBER, number)
+        .header(AGE, age_ms)
         .header(OUTPUT, output)
         .header(SIGNATURE, signed.sign(key, body))
         .body(body.clone());

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{resource::Resources, routes::Routes, store::Store};
+use super::{basics::lock, resource::Resources, routes::Routes, samples::Samples, store::Store};
 
 /// Senders whose turns are held; beyond these, those of nobody are let go of.
 const MAX_TURNS: usize = 1_000;
@@ -30,10 +30,7 @@ pub(super) struct Inner {
     pub unwritten: Mutex<HashMap<(String, String), u64>>,
     pub client: reqwest::Client,
     pub resources: Resources,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    pub samples: Arc<Samples>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;

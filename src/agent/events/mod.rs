@@ -16,12 +16,16 @@
 //!    for a target that moved before its sender heard that it had taken the event.
 //! 4. Nothing is taken that isn't signed with the key of its target.
 
+mod basics;
+mod collector;
 mod deliver;
+mod event;
 mod headers;
 mod inner;
 mod receive;
 mod resource;
 mod routes;
+mod samples;
 mod serve;
 mod signature;
 mod store;
@@ -46,8 +50,10 @@ use tokio::{
 
 pub use self::serve::MAX_EVENT_BYTES;
 use self::{
-    inner::{Inner, Turns, lock},
+    basics::lock,
+    inner::{Inner, Turns},
     routes::Routes,
+    samples::Samples,
     store::{Store, Write},
 };
 
@@ -126,6 +132,7 @@ impl Relay {
         let store = Store::open(&path).map_err(|error| failed(error.to_string()))?;
         let logs = settings.logs.clone().unwrap_or_else(|| folder.join("logs"));
         let client = router::remote::client().map_err(failed)?;
+        let samples = Arc::new(Samples::default());
         let inner = Arc::new(Inner {
             store,
             routes: watch::Sender::new(Arc::default()),
@@ -134,7 +141,13 @@ impl Relay {
             turns: Turns::default(),
             unwritten: Mutex::default(),
             client: client.clone(),
-            resources: resource::Resources::new(logs, settings.egress_hosts.clone(), client),
+            resources: resource::Resources::new(
+                logs,
+                settings.egress_hosts.clone(),
+                client,
+                Arc::clone(&samples),
+            ),
+            samples,
         });
         let open = watch::Sender::new(true);
         let (listener, own) = listen_here(&folder.join(PORT))?;
@@ -194,6 +207,7 @@ impl Relay {
         if !is_same {
             let kept = told.untold.keys().filter(|instance| !given_up.contains(*instance));
             let routes = Routes::new(node, wanted, &running, proxy, before.outputs_of(kept), given_up);
+            self.inner.resources.keep(|instance| routes.is_here(instance));
             self.inner.routes.send_replace(Arc::new(routes));
             (told.wanted, told.running) = (wanted.to_vec(), running);
             drop(told);
@@ -202,6 +216,12 @@ impl Relay {
         for (from, to) in waiting {
             deliver::begin(&self.inner, from, to);
         }
+    }
+
+    /// What was measured here, and isn't told the manager yet.
+    #[must_use]
+    pub fn samples(&self) -> &Samples {
+        &self.inner.samples
     }
 
     /// Whether nothing waits that an instance has put out.

@@ -1,45 +1,23 @@
 //! A part takes an event.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use protocol::placements::PlacedPart;
 use reqwest::StatusCode;
+use tokio::time::Instant;
 
 use super::{
-    headers::{FROM, NUMBER, OUTPUT},
-    inner::{Inner, lock},
+    basics::lock,
+    event::{Event, Outcome, PATIENCE},
+    headers::{AGE, FROM, LOGICAL, NUMBER, OUTPUT},
+    inner::Inner,
     resource::Kept,
+    routes::LocalPart,
     store::Write,
 };
 
-/// How long a function may take with an event.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-
 /// A field of the proxy's own answers.
 const OF_PROXY: &str = "x-choirmaster-error";
-
-/// An event for a part on this machine.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Event<'e> {
-    pub part: &'e str,
-    /// The node that it comes from.
-    pub node: &'e str,
-    pub from: &'e str,
-    pub number: u64,
-    pub output: &'e str,
-    pub body: &'e [u8],
-}
-
-/// What became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// The part has it, now or before.
-    Taken,
-    /// The part will never take it.
-    Refused(String),
-    /// It is to be tried again.
-    Later(String),
-}
 
 impl Inner {
     /// Has a part on this machine take an event, once.
@@ -66,10 +44,10 @@ impl Inner {
                 let Some(proxy) = &routes.proxy else {
                     return Outcome::Later("the proxy isn't there".to_owned());
                 };
-                self.call(proxy, &part.name, event).await.map(|()| Kept::default())
+                self.call(proxy, part, event).await.map(|()| Kept::default())
             }
             PlacedPart::Resource { class, configuration } => {
-                self.resources.take(class, configuration, event, &self.store).await
+                self.resources.take(&part.instance, class, configuration, event, &self.store).await
             }
         };
         let (Kept { file, undo, _held }, refused) = match kept {
@@ -97,20 +75,26 @@ impl Inner {
     }
 
     /// Calls a function with an event.
-    async fn call(&self, proxy: &str, function: &str, event: &Event<'_>) -> Result<(), Outcome> {
+    async fn call(&self, proxy: &str, part: &LocalPart, event: &Event<'_>) -> Result<(), Outcome> {
+        let (function, began) = (&part.name, Instant::now());
         let call = self
             .client
             .post(format!("http://{proxy}/{function}/"))
             .timeout(PATIENCE)
             .header(FROM, event.from)
+            .header(LOGICAL, event.logical)
             .header(NUMBER, event.number)
+            .header(AGE, event.age_ms)
             .header(OUTPUT, event.output)
             .body(event.body.to_vec());
         let answer = call.send().await.map_err(|error| Outcome::Later(error.to_string()))?;
         let status = answer.status();
         let is_of_proxy = answer.headers().contains_key(OF_PROXY);
         match status {
-            _ if status.is_success() => Ok(()),
+            _ if status.is_success() => {
+                self.samples.executed(&part.instance, began.elapsed(), event.age_ms);
+                Ok(())
+            }
             _ if is_of_proxy => Err(Outcome::Later(format!("the proxy answers {status}"))),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
                 Err(Outcome::Later(format!("the function answers {status}")))

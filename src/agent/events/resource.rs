@@ -1,4 +1,4 @@
-//! Resources that this agent provides: `file-log` and `http-egress`.
+//! Resources that this agent provides: `file-log`, `http-egress` and `metrics-collector`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,14 +8,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use protocol::placements::check_resource;
+use protocol::placements::{METRICS_COLLECTOR, check_resource};
 use reqwest::Method;
 use serde::Deserialize;
 use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
 
 use super::{
-    inner::lock,
-    receive::{Event, Outcome, PATIENCE},
+    basics::lock,
+    collector::Collectors,
+    event::{Event, Outcome, PATIENCE},
+    samples::Samples,
     store::{Store, Write},
 };
 
@@ -26,6 +28,7 @@ pub(super) struct Resources {
     client: reqwest::Client,
     /// By the name of a file: who writes to it.
     files: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    collectors: Collectors,
 }
 
 /// What is written down together with an event that was taken.
@@ -81,12 +84,24 @@ enum Body {
 }
 
 impl Resources {
-    pub fn new(logs: PathBuf, egress_hosts: Vec<String>, client: reqwest::Client) -> Self {
-        Self { logs, egress_hosts, client, files: Mutex::default() }
+    pub fn new(
+        logs: PathBuf,
+        egress_hosts: Vec<String>,
+        client: reqwest::Client,
+        samples: Arc<Samples>,
+    ) -> Self {
+        let collectors = Collectors::new(samples);
+        Self { logs, egress_hosts, client, files: Mutex::default(), collectors }
+    }
+
+    /// Forgets what was begun at resources that are here no more.
+    pub fn keep(&self, is_here: impl Fn(&str) -> bool) {
+        self.collectors.keep(is_here);
     }
 
     pub async fn take(
         &self,
+        instance: &str,
         class: &str,
         configuration: &BTreeMap<String, String>,
         event: &Event<'_>,
@@ -98,6 +113,9 @@ impl Resources {
         match class {
             "file-log" => self.log(configuration, event, store).await,
             "http-egress" => self.call(event).await.map(|()| Kept::default()),
+            METRICS_COLLECTOR => {
+                self.collectors.take(instance, event).map(|()| Kept::default()).map_err(Outcome::Refused)
+            }
             _ => Err(Outcome::Refused(format!("no node runs {class}"))),
         }
     }

@@ -11,8 +11,8 @@ pub(super) struct Routes {
     pub proxy: Option<String>,
     /// By instance, which may have ended: by output, who gets it.
     outputs: HashMap<String, BTreeMap<String, PlacedTarget>>,
-    /// Instances that may put something out, and those of them that begin by themselves.
-    speaking: BTreeSet<String>,
+    /// Instances that may put something out, with their logical ids; and those of them that begin by themselves.
+    speaking: BTreeMap<String, String>,
     sources: BTreeSet<String>,
     /// Parts that are here, by what they are called everywhere.
     parts: HashMap<String, LocalPart>,
@@ -25,6 +25,7 @@ pub(super) struct Routes {
 /// A part on this machine.
 #[derive(Debug, Clone)]
 pub(super) struct LocalPart {
+    pub instance: String,
     pub name: String,
     pub what: PlacedPart,
     pub key: String,
@@ -56,15 +57,16 @@ impl Routes {
         let speaks = |one: &&PlacedInstance| one.state != PlacedState::Prepare;
         let here = wanted.iter().filter(|one| one.state == PlacedState::Run);
         let part = |one: &PlacedInstance| {
-            let (name, what, key) = (one.name.clone(), one.what.clone(), one.key.clone());
-            (one.part.clone(), LocalPart { name, what, key, is_running: running.contains(&one.id) })
+            let (instance, name) = (one.id.clone(), one.name.clone());
+            let (what, key, is_running) = (one.what.clone(), one.key.clone(), running.contains(&one.id));
+            (one.part.clone(), LocalPart { instance, name, what, key, is_running })
         };
         Self {
             node: node.to_owned(),
             proxy: proxy.map(str::to_owned),
             outputs,
             sources: wanted.iter().filter(|one| one.source).map(|one| one.id.clone()).collect(),
-            speaking: wanted.iter().filter(speaks).map(|one| one.id.clone()).collect(),
+            speaking: wanted.iter().filter(speaks).map(|one| (one.id.clone(), one.part.clone())).collect(),
             parts: here.map(part).collect(),
             untold,
             given_up,
@@ -84,8 +86,13 @@ impl Routes {
 
     /// The target of an output, or the outputs that there are; none: the instance isn't here.
     pub fn target(&self, instance: &str, output: &str) -> Option<Result<&PlacedTarget, Vec<&str>>> {
-        let outputs = self.outputs.get(instance).filter(|_| self.speaking.contains(instance))?;
+        let outputs = self.outputs.get(instance).filter(|_| self.speaking.contains_key(instance))?;
         Some(outputs.get(output).ok_or_else(|| outputs.keys().map(String::as_str).collect()))
+    }
+
+    /// What an instance that may put something out is called whichever node runs it.
+    pub fn logical(&self, instance: &str) -> &str {
+        self.speaking.get(instance).map_or("", String::as_str)
     }
 
     /// Whether an instance begins by itself.
@@ -96,6 +103,11 @@ impl Routes {
     /// Whether the manager says anything of an instance.
     pub fn has(&self, instance: &str) -> bool {
         self.outputs.contains_key(instance) && !self.untold.contains(instance)
+    }
+
+    /// Whether an instance is to run here.
+    pub fn is_here(&self, instance: &str) -> bool {
+        self.parts.values().any(|part| part.instance == instance)
     }
 
     pub fn part(&self, part: &str) -> Option<&LocalPart> {

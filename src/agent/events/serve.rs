@@ -10,10 +10,11 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
+    basics::now_ms,
     deliver,
-    headers::{FROM, NODE, NUMBER, OUTPUT, SIGNATURE},
+    event::{Event, Outcome},
+    headers::{AGE, FROM, LOGICAL, NODE, NUMBER, OUTPUT, SIGNATURE},
     inner::Inner,
-    receive::{Event, Outcome},
     signature::Signed,
     store::{StoreError, Write},
 };
@@ -72,8 +73,17 @@ async fn put_out(
         }
     };
     let (from, output) = (instance.to_owned(), output.to_owned());
-    let is_source = routes.is_source(instance);
-    let put = Write::Put { from: from.clone(), to: to.clone(), output, body: body.to_vec(), key, is_source };
+    let (logical, is_source) = (routes.logical(instance).to_owned(), routes.is_source(instance));
+    let put = Write::Put {
+        from: from.clone(),
+        logical,
+        to: to.clone(),
+        output,
+        at_ms: now_ms(),
+        body: body.to_vec(),
+        key,
+        is_source,
+    };
     let number = inner.store.write(put).await.map_err(|error| match error {
         StoreError::Full => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         StoreError::Failed(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("it can't be kept: {why}")),
@@ -86,14 +96,17 @@ async fn put_out(
 async fn take(inner: &Arc<Inner>, part: &str, request: Request<Incoming>) -> Result<Answer, Refused> {
     let (head, body) = request.into_parts();
     let field = |name: &str| field(&head.headers, name).map(str::to_owned);
-    let (node, from, output) = (field(NODE)?, field(FROM)?, field(OUTPUT)?);
-    let (number, signature) = (field(NUMBER)?, field(SIGNATURE)?);
-    let number: u64 =
-        number.parse().map_err(|_| (StatusCode::BAD_REQUEST, format!("{NUMBER} is no number")))?;
+    let number = |name: &str| {
+        let number = field(name)?.parse::<u64>();
+        number.map_err(|_| (StatusCode::BAD_REQUEST, format!("{name} is no number")))
+    };
+    let (node, from, logical, output) = (field(NODE)?, field(FROM)?, field(LOGICAL)?, field(OUTPUT)?);
+    let (number, age_ms, signature) = (number(NUMBER)?, number(AGE)?, field(SIGNATURE)?);
     let routes = Arc::clone(&inner.routes.borrow());
     let here = routes.part(part).ok_or((StatusCode::NOT_FOUND, "that part isn't here".to_owned()))?;
     let body = read(Request::from_parts(head, body)).await?;
-    let signed = Signed { part, node: &node, from: &from, number, output: &output };
+    let signed =
+        Signed { part, node: &node, from: &from, logical: &logical, number, output: &output, age_ms };
     if !signed.is_signed(&here.key, &body, &signature) {
         tracing::warn!(part, "an event is refused whose signature is wrong");
         return Err((StatusCode::UNAUTHORIZED, "the signature is wrong".to_owned()));
@@ -101,7 +114,16 @@ async fn take(inner: &Arc<Inner>, part: &str, request: Request<Incoming>) -> Res
     let (inner, part) = (Arc::clone(inner), part.to_owned());
     // It is taken as a whole, whether or not the caller waits for that.
     let taken = tokio::spawn(async move {
-        let event = Event { part: &part, node: &node, from: &from, number, output: &output, body: &body };
+        let event = Event {
+            part: &part,
+            node: &node,
+            from: &from,
+            logical: &logical,
+            number,
+            output: &output,
+            age_ms,
+            body: &body,
+        };
         inner.take(&event).await
     });
     match taken.await.unwrap_or_else(|error| Outcome::Later(error.to_string())) {

@@ -8,15 +8,17 @@ pub(super) struct Signed<'e> {
     pub part: &'e str,
     pub node: &'e str,
     pub from: &'e str,
+    pub logical: &'e str,
     pub number: u64,
     pub output: &'e str,
+    pub age_ms: u64,
 }
 
 impl Signed<'_> {
     fn mac(&self, key: &str, body: &[u8]) -> Option<Hmac<Sha256>> {
-        let Self { part, node, from, number, output } = self;
+        let Self { part, node, from, logical, number, output, age_ms } = self;
         let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()?;
-        let head = format!("{part}\n{node}\n{from}\n{number}\n{output}\n");
+        let head = format!("{part}\n{node}\n{from}\n{logical}\n{number}\n{output}\n{age_ms}\n");
         Some(mac.chain_update(head).chain_update(body))
     }
 

@@ -34,8 +34,11 @@ const MAX_SENDERS: u64 = 10_000;
 /// Writes that are committed together, at most.
 const MAX_TOGETHER: usize = 256;
 
-/// By instance, target and number: the output, and what was put out.
-const WAITING: TableDefinition<'_, (&str, &str, u64), (&str, &[u8])> = TableDefinition::new("waiting");
+type Row<'r> = (&'r str, &'r str, i64, &'r [u8]);
+
+/// By instance, target and number: the output, the logical id of the instance, when that was in milliseconds since 1970, and what was put
+/// out.
+const WAITING: TableDefinition<'_, (&str, &str, u64), Row<'_>> = TableDefinition::new("waiting");
 
 /// By instance: the number of the last event that it put out.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
@@ -72,6 +75,10 @@ impl StoreError {
 pub(super) struct Waiting {
     pub number: u64,
     pub output: String,
+    /// The logical id of the instance that has put it out.
+    pub logical: String,
+    /// When that was, in milliseconds since 1970.
+    pub at_ms: i64,
     pub body: Vec<u8>,
 }
 
@@ -80,8 +87,10 @@ pub(super) struct Waiting {
 pub(super) enum Write {
     Put {
         from: String,
+        logical: String,
         to: String,
         output: String,
+        at_ms: i64,
         body: Vec<u8>,
         /// What the function calls it.
         key: Option<String>,
@@ -130,7 +139,7 @@ impl Store {
             for row in waiting.iter().map_err(StoreError::of)? {
                 let (key, value) = row.map_err(StoreError::of)?;
                 let (from, to, _) = key.value();
-                counts.add(from, to, value.value().1.len() as u64);
+                counts.add(from, to, value.value().3.len() as u64);
             }
             write.open_table(NUMBERS).map_err(StoreError::of)?;
             write.open_table(KEYS).map_err(StoreError::of)?;
@@ -168,8 +177,9 @@ impl Store {
         let mut all = waiting.range((from, to, 0)..=(from, to, u64::MAX)).map_err(StoreError::of)?;
         let Some(row) = all.next() else { return Ok(None) };
         let (key, value) = row.map_err(StoreError::of)?;
-        let (output, body) = value.value();
-        Ok(Some(Waiting { number: key.value().2, output: output.to_owned(), body: body.to_vec() }))
+        let (output, logical, at_ms, body) = value.value();
+        let (output, logical) = (output.to_owned(), logical.to_owned());
+        Ok(Some(Waiting { number: key.value().2, output, logical, at_ms, body: body.to_vec() }))
     }
 
     fn read(&self) -> Result<ReadTransaction, StoreError> {
@@ -332,7 +342,7 @@ fn write(db: &Database, jobs: &[Job]) -> Result<Vec<(u64, bool)>, StoreError> {
 /// The number of an event that is put out, and whether something came of it.
 fn one(to_disk: &WriteTransaction, write: &Write) -> Result<(u64, bool), StoreError> {
     match write {
-        Write::Put { from, to, output, body, key, is_source: _ } => {
+        Write::Put { from, logical, to, output, at_ms, body, key, is_source: _ } => {
             let mut keys = to_disk.open_table(KEYS).map_err(StoreError::of)?;
             let of = (from.as_str(), output.as_str());
             let last = keys.get(of).map_err(StoreError::of)?.map(|row| {
@@ -346,7 +356,7 @@ fn one(to_disk: &WriteTransaction, write: &Write) -> Result<(u64, bool), StoreEr
             }
             let number = next(to_disk, from)?;
             let mut waiting = to_disk.open_table(WAITING).map_err(StoreError::of)?;
-            let row = (output.as_str(), body.as_slice());
+            let row = (output.as_str(), logical.as_str(), *at_ms, body.as_slice());
             waiting.insert((from.as_str(), to.as_str(), number), row).map_err(StoreError::of)?;
             if let Some(key) = key {
                 keys.insert(of, (key.as_str(), number)).map_err(StoreError::of)?;

@@ -114,14 +114,16 @@ impl Placements {
         // What changes from here on is either read or told of.
         notified.as_mut().enable();
         let instances = self.reports().await?;
-        let request = PlacementsRequest { id, state: self.state.clone(), instances };
+        let (state, samples) = (self.state.clone(), self.caller.engine.view().measurements.upward());
+        let request = PlacementsRequest { id, state, instances, health: None, samples };
         let caller = Arc::clone(&self.caller);
         let call = caller.parent.placements(&request, self.keep_alive / 2);
         pin!(call);
         loop {
             select! {
                 answer = &mut call => {
-                    let PlacementsAnswer { state, keep_alive_ms, instances } = answer?;
+                    let PlacementsAnswer { state, keep_alive_ms, measure: _, instances } = answer?;
+                    caller.engine.view().measurements.passed(&request.samples);
                     if let Some(instances) = instances {
                         self.failed.retain(|id, _| instances.iter().any(|one| one.id == *id));
                         self.told = Some(instances);

@@ -15,6 +15,7 @@ use crate::{
 };
 use domain::release::{command::LastSeen, state::Snapshot};
 use model::{ChildKey, pages::Pages};
+use protocol::measurements::NodeHealth;
 
 /// Entries on a page.
 const ON_A_PAGE: usize = 64;
@@ -94,6 +95,11 @@ impl Children {
     /// Notes that a node says what runs there.
     pub fn report(&self, node: ChildKey, served_ms: u64) -> Arc<NodeCalls> {
         self.nodes.report(node, served_ms)
+    }
+
+    /// How the machine of a node was when it said so last, and when that was in milliseconds since 1970.
+    pub fn health(&self, node: ChildKey) -> Option<(NodeHealth, i64)> {
+        self.nodes.health(node)
     }
 
     /// Wakes whoever waits for it when something may have changed of what is placed on a node.

@@ -9,7 +9,7 @@
 //! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
-//! | [`Changed`] | whoever keeps a copy of nodes and workflows elsewhere |
+//! | [`Changed`], [`Measurements`] | whoever keeps a copy of nodes and workflows elsewhere, and metrics |
 //!
 //! [`Seen`]: domain::release::command::LastSeen
 
@@ -34,12 +34,21 @@ use bytes::Bytes;
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    changed::Changed, forwarded_releases::Pointers, identity::Identity, open_questions::Questions,
-    parent::lineage::Lineage, questions::releases::Digests, stats::Stats, tenants::Tenants, tokens::Tokens,
+    changed::{Changed, Noted},
+    forwarded_releases::Pointers,
+    identity::Identity,
+    measurements::Measurements,
+    open_questions::Questions,
+    parent::lineage::Lineage,
+    questions::releases::Digests,
+    stats::Stats,
+    tenants::Tenants,
+    tokens::Tokens,
     waiters::Waiters,
 };
 use domain::release::state::Snapshot;
-use model::ReleaseKey;
+use model::{ChildKey, ReleaseKey};
+use protocol::measurements::NodeHealth;
 
 pub use self::{
     archives::{Archive, Archives},
@@ -75,6 +84,7 @@ pub struct View {
     pub digests: Digests,
     /// For whoever keeps a copy of nodes and workflows.
     pub changed: Changed,
+    pub measurements: Measurements,
     draining: AtomicBool,
     /// Whether the store has no space left.
     store_full: AtomicBool,
@@ -106,6 +116,7 @@ impl Default for View {
             tenants: Tenants::default(),
             digests: Digests::default(),
             changed: Changed::default(),
+            measurements: Measurements::default(),
             draining: AtomicBool::new(false),
             store_full: AtomicBool::new(false),
             recovered: Notify::new(),
@@ -141,6 +152,12 @@ impl View {
 
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// A node has said how its machine is, at a time in milliseconds since 1970.
+    pub fn note_health(&self, node: ChildKey, calls: &NodeCalls, health: NodeHealth, at_ms: i64) {
+        calls.set_health(health, at_ms);
+        self.changed.note(Noted { children: [node].into(), ..Noted::default() });
     }
 
     /// Keeps an archive in memory; those of releases that are over make room first.

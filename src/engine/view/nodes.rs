@@ -13,6 +13,7 @@ use std::{
 use tokio::sync::Notify;
 
 use model::ChildKey;
+use protocol::measurements::{NodeHealth, Sample, Samples};
 
 /// All nodes that have called in this life.
 #[derive(Debug, Default)]
@@ -32,6 +33,10 @@ pub struct NodeCalls {
     /// What it said last, by its hash, and what it was to run then: each with the revision at which that was so.
     said: Mutex<Option<(u64, u64)>>,
     wanted: Mutex<Option<(u64, Arc<str>)>>,
+    /// How its machine was when it said so last, and when that was in milliseconds since 1970.
+    health: Mutex<Option<(NodeHealth, i64)>>,
+    /// Samples that it told: the run of its program, and the number that the next one has.
+    told: Mutex<(u64, u64)>,
 }
 
 impl NodeCalls {
@@ -62,6 +67,18 @@ impl NodeCalls {
     pub fn want(&self, revision: u64, state: &str) {
         *lock(&self.wanted) = Some((revision, state.into()));
     }
+
+    pub(super) fn set_health(&self, health: NodeHealth, at_ms: i64) {
+        *lock(&self.health) = Some((health, at_ms));
+    }
+
+    /// Samples that it didn't tell before.
+    pub(crate) fn newer(&self, samples: Samples) -> impl Iterator<Item = (u64, Sample)> + use<> {
+        let mut told = lock(&self.told);
+        let from = if told.0 == samples.run { told.1 } else { 0 };
+        *told = (samples.run, samples.next().max(from));
+        (samples.first..).zip(samples.all).filter(move |(number, _)| *number >= from)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -82,6 +99,11 @@ impl Nodes {
     /// Serving time of the last call of a node in this life.
     pub fn last_report(&self, node: ChildKey) -> Option<u64> {
         self.get(node)?.seen.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// How the machine of a node was when it said so last, and when that was in milliseconds since 1970.
+    pub fn health(&self, node: ChildKey) -> Option<(NodeHealth, i64)> {
+        *lock(&self.get(node)?.health)
     }
 
     /// Something of it may have changed.

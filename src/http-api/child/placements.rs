@@ -27,7 +27,7 @@ use domain::{
     },
     workflows::{self, Instance, Part, PartKey, Phase, Target, Told, Workflow},
 };
-use engine::{By, EngineError, view::NodeCalls};
+use engine::{By, EngineError, measurements, view::NodeCalls};
 use model::ChildKey;
 use protocol::placements::{
     InstancePhase, InstanceReport, MAX_PLACEMENTS_BODY_BYTES, PlacedInstance, PlacedPart, PlacedState,
@@ -71,7 +71,13 @@ pub(super) async fn handle(
     };
     let node = children.report(key, served_ms);
     let said = said(&request.instances);
-    let PlacementsRequest { id, state, instances } = request;
+    let PlacementsRequest { id, state, instances, health, samples } = request;
+    if let Some(health) = health {
+        ctx.view().note_health(key, &node, health, ctx.engine.clock().now().wall_ms);
+    }
+    if !samples.all.is_empty() {
+        measurements::take(&ctx.engine, key, &node, samples, PATIENCE).await?;
+    }
     if !node.is_known(said) {
         let revision = node.revision();
         let told = instances.into_iter().map(|one| Told {
@@ -130,7 +136,8 @@ async fn until_news(
         if !again {
             let keep_alive_ms = ctx.settings.keep_alive.as_millis() as u64;
             let instances = instances.filter(|_| is_news);
-            return written(&PlacementsAnswer { state, keep_alive_ms, instances });
+            let measure = ctx.view().measurements.are_wanted();
+            return written(&PlacementsAnswer { state, keep_alive_ms, measure, instances });
         }
         // Its other calls wake it as well.
         sleep_until(looked + LOOK_EVERY).await;

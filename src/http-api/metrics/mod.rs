@@ -57,6 +57,7 @@ async fn handle(State(ctx): State<Context>) -> Result<Response, Problem> {
     manager(&mut text, &ctx, silent, releases.is_some());
     parent(&mut text, &ctx);
     mirror(&mut text, &ctx);
+    applications(&mut text, &ctx);
     by_release(&mut text, &releases.unwrap_or_default());
     traffic::write(&mut text, &traffic::scan(&ctx).await.unwrap_or_default());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text.finish()).into_response())
@@ -169,6 +170,28 @@ fn mirror(text: &mut MetricsText, ctx: &Context) {
     let Some(is_up) = ctx.view().changed.is_copied() else { return };
     let help = "1 while nodes and workflows are mirrored.";
     text.single("mirror_up", MetricKind::Gauge, help, u8::from(is_up));
+}
+
+/// What functions of workflows told collectors of metrics; nothing where nothing was told.
+fn applications(text: &mut MetricsText, ctx: &Context) {
+    let all = ctx.view().measurements.totals(ctx.engine.clock().now().wall_ms);
+    if all.is_empty() {
+        return;
+    }
+    let help = "What functions of workflows measured between a begin and an end.";
+    let mut family = text.family("application_seconds", MetricKind::Summary, help);
+    for (subject, totals) in &all {
+        let (of, name) = subject.names();
+        let labels = [("of", of), ("name", name)];
+        family.sample("_sum", &labels, totals.sum_ms as f64 / 1_000.0);
+        family.sample("_count", &labels, totals.count);
+    }
+    let help = "The same as an average in which the newest sample weighs most.";
+    let mut family = text.family("application_average_seconds", MetricKind::Gauge, help);
+    for (subject, totals) in &all {
+        let (of, name) = subject.names();
+        family.sample("", &[("of", of), ("name", name)], totals.average_ms / 1_000.0);
+    }
 }
 
 /// What a number says of a release.

@@ -10,6 +10,7 @@ pub enum MetricKind {
     Counter,
     Gauge,
     Histogram,
+    Summary,
 }
 
 /// Families of samples, as they are scraped.
@@ -23,6 +24,7 @@ impl MetricsText {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
             MetricKind::Histogram => "histogram",
+            MetricKind::Summary => "summary",
         };
         let _ = write!(self.0, "# HELP choirmaster_{name} {help}\n# TYPE choirmaster_{name} {kind}\n");
         Family { text: self, name }

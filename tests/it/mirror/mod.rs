@@ -1,13 +1,15 @@
 //! Nodes and workflows in Redis, for programs that read there what a manager believes.
 
+mod faulty;
 mod intents;
+mod measured;
 mod readers;
-mod server;
+pub mod server;
 
 use std::time::Duration;
 
 use choirmaster::app::Options;
-use mirror::Settings;
+use mirror::{Schema, Settings};
 use model::Secret;
 use redis::cmd;
 use serde_json::{Value, json};
@@ -16,7 +18,16 @@ use self::server::Redis;
 use crate::{deadline::until, world::World};
 
 fn settings(url: String) -> Settings {
-    Settings { url, password: None, prefix: String::new(), take_over: false }
+    Settings {
+        url,
+        password: None,
+        authorities: None,
+        prefix: String::new(),
+        take_over: false,
+        schema: Schema::Current,
+        history: Duration::from_hours(1),
+        performance: true,
+    }
 }
 
 /// Nobody is silent for so long.

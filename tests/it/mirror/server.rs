@@ -69,6 +69,15 @@ impl Redis {
         }
     }
 
+    /// What redis-cli prints.
+    pub fn cli(&self, arguments: &[&str]) -> String {
+        let mut cli = Command::new("redis-cli");
+        cli.args(["-h", "127.0.0.1", "-p", &self.address.port().to_string()]).args(arguments);
+        let output = cli.stdin(Stdio::null()).output().expect("a redis-cli: tests/run installs it");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
     pub async fn client(&self) -> MultiplexedConnection {
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(DEADLINE))
@@ -84,7 +93,8 @@ impl Redis {
         keys.sort();
         let mut all = Vec::new();
         for key in keys {
-            let value: Option<String> = cmd("GET").arg(&key).query_async(&mut client).await.unwrap();
+            // What is no text isn't told.
+            let value: Option<String> = cmd("GET").arg(&key).query_async(&mut client).await.ok().flatten();
             all.extend(value.map(|value| (key, value)));
         }
         all

@@ -13,6 +13,7 @@ mod beside;
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
 mod counted;
+mod delegated;
 mod deposed;
 mod hybrid;
 mod inside;

@@ -127,8 +127,13 @@ stories!(the_log_goes_on_from_the_other_node_without_a_hole_or_a_repeat_whoever_
 
 /// The sample, in a folder of its own.
 pub fn copied_sample(site: &Path) -> PathBuf {
-    let folder = site.join("messages");
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fns/messages"), &folder);
+    copied(site, "messages")
+}
+
+/// A folder of samples, in a folder of its own.
+pub fn copied(site: &Path, name: &str) -> PathBuf {
+    let folder = site.join(name);
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fns").join(name), &folder);
     folder
 }
 
