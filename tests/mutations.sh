@@ -8,6 +8,10 @@
 # stays what was built, for the next fault and the next run, and what was said last where a fault was not caught.
 set -eu
 cd "$(dirname "$0")/.."
+. tests/postgres.sh
+. tests/redis.sh
+# Without one the tests that need it would fail with and without a fault.
+redis_find || { redis_say "there is no Redis for the tests"; exit 2; }
 
 list=$PWD/tests/it/sim/mutations
 folder=$PWD/target/long/mutations

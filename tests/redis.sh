@@ -29,3 +29,24 @@ redis_find() {
         return 1
     fi && command -v redis-server >/dev/null 2>&1
 }
+
+# Valkey for `tests/long valkey`, where Redis would be: that of the path, else that of Debian 12 for its backports, which is not installed.
+valkey_package=valkey-tools_8.0.1+dfsg1-1~bpo12+1_amd64.deb
+valkey_digest=d2c2ea67642fa9571a07138b80ae52ebe566311c952aef25a39c1d5050697853
+
+valkey_find() {
+    CHOIRMASTER_TEST_REDIS=$(command -v valkey-server) || {
+        valkey_folder=${CARGO_TARGET_DIR:-$PWD/target}/valkey
+        CHOIRMASTER_TEST_REDIS=$valkey_folder/usr/bin/valkey-server
+        if [ ! -x "$CHOIRMASTER_TEST_REDIS" ]; then
+            redis_say "getting Valkey from Debian"
+            mkdir -p "$valkey_folder" &&
+                curl -fsS -o "$valkey_folder/package" "https://deb.debian.org/debian/pool/main/v/valkey/$valkey_package" &&
+                printf '%s  %s\n' "$valkey_digest" "$valkey_folder/package" | sha256sum -c - >&2 &&
+                dpkg -x "$valkey_folder/package" "$valkey_folder" &&
+                ln -sf valkey-check-rdb "$CHOIRMASTER_TEST_REDIS" || return 1
+        fi
+    }
+    export CHOIRMASTER_TEST_REDIS
+    "$CHOIRMASTER_TEST_REDIS" --version >&2
+}

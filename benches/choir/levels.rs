@@ -83,13 +83,13 @@ impl Bench {
     async fn barriers(&self, count: usize, long_polls: bool) -> anyhow::Result<Vec<f64>> {
         say(&format!("barriers across three levels, {} polls", if long_polls { "long" } else { "plain" }));
         let store = |name: &str| self.sqlite(&format!("levels-{long_polls}-{name}.db"));
-        let root = Server::in_tree(&store("root"), &Above { parent: None, lets_wait: long_polls })?;
+        let root = Server::in_tree(&store("root"), &Above { lets_wait: long_polls, ..Above::ALONE })?;
         let (mut inner, mut lowest) = (Vec::new(), Vec::new());
         for branch in 0..BRANCHES {
-            let above = Above { parent: Some(root.address), lets_wait: long_polls };
+            let above = Above { parent: Some(root.address), lets_wait: long_polls, ..Above::ALONE };
             let middle = Server::in_tree(&store(&branch.to_string()), &above)?;
             for leaf in 0..BRANCHES {
-                let above = Above { parent: Some(middle.address), lets_wait: true };
+                let above = Above { parent: Some(middle.address), ..Above::ALONE };
                 lowest.push(Server::in_tree(&store(&format!("{branch}-{leaf}")), &above)?);
             }
             inner.push(middle);

@@ -28,15 +28,22 @@ mod levels;
 mod load;
 mod machine;
 mod migration;
+mod mirror;
 mod nodes;
 mod page;
 mod pages;
 mod placing;
 mod planning;
+#[allow(dead_code, clippy::unwrap_used, reason = "tests want more ports, and end where there is none")]
+#[path = "../../tests/shared/ports.rs"]
+mod ports;
 mod postgres;
 #[allow(dead_code, reason = "tests draw more kinds of numbers")]
 #[path = "../../tests/shared/random.rs"]
 mod random;
+#[allow(dead_code, clippy::unwrap_used, reason = "tests do more to it, and end where it doesn't answer")]
+#[path = "../../tests/it/mirror/server.rs"]
+mod redis_server;
 mod rows;
 mod sequential;
 mod server;
@@ -84,6 +91,8 @@ pub enum Row {
     Nodes,
     /// A function that moves from one agent to another.
     Migration,
+    /// Nodes and workflows in Redis.
+    Mirror,
 }
 
 #[derive(Debug, Parser)]
@@ -118,6 +127,12 @@ struct Arguments {
     /// A server that answers every poll at once.
     #[arg(long, hide = true)]
     lets_nobody_wait: bool,
+    /// The Redis a server mirrors to.
+    #[arg(long, hide = true)]
+    mirror: Option<String>,
+    /// A server that takes nodes for lost only after long.
+    #[arg(long, hide = true)]
+    patient: bool,
     /// Cargo gives it.
     #[arg(long, hide = true)]
     bench: bool,
@@ -164,7 +179,9 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let done = match &arguments.serve {
         Some(what) => {
-            serve(what, &Above { parent: arguments.parent, lets_wait: !arguments.lets_nobody_wait })
+            let (parent, mirror) = (arguments.parent, arguments.mirror.clone());
+            let (lets_wait, is_patient) = (!arguments.lets_nobody_wait, arguments.patient);
+            serve(what, &Above { parent, lets_wait, mirror, is_patient })
         }
         None => measure(&arguments),
     };

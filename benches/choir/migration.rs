@@ -84,7 +84,7 @@ async fn ask(http: &Client, manager: SocketAddr, path: &str) -> anyhow::Result<V
 }
 
 /// Where a function runs, once nothing of it is to change.
-fn settled(shown: &Value) -> Option<&str> {
+pub(crate) fn settled(shown: &Value) -> Option<&str> {
     let function = &shown["functions"][0];
     let is_settled = function["instance"]["phase"] == "running"
         && function["next"].is_null()

@@ -97,7 +97,7 @@ impl Bench {
                 let running = Arc::clone(&node.running);
                 nodes.push((running, tokio::spawn(node.run(Arc::default()))));
             }
-            start(server.address, functions).await?;
+            start(server.address, "w", functions).await?;
             let run_of = |nodes: &[(Arc<AtomicUsize>, _)]| -> usize {
                 nodes.iter().map(|(running, _)| running.load(Ordering::Relaxed)).sum()
             };
@@ -134,7 +134,7 @@ impl Bench {
     }
 }
 
-async fn until(mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
     let end = Instant::now() + PREPARATION;
     while !is_so() {
         ensure!(Instant::now() < end, "not all functions run");
@@ -144,7 +144,7 @@ async fn until(mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
 }
 
 /// A workflow of so many functions, which no event ties to each other.
-async fn start(address: SocketAddr, functions: usize) -> anyhow::Result<()> {
+pub(crate) async fn start(address: SocketAddr, name: &str, functions: usize) -> anyhow::Result<()> {
     let function = |at: usize| {
         json!({
             "name": format!("f{at}"),
@@ -153,23 +153,23 @@ async fn start(address: SocketAddr, functions: usize) -> anyhow::Result<()> {
         })
     };
     let workflow = json!({"functions": (0..functions).map(function).collect::<Vec<_>>()});
-    let request =
-        bodies::post("/api/v1/workflows?name=w&strategy=spread", bodies::JSON, &workflow.to_string());
+    let path = format!("/api/v1/workflows?name={name}&strategy=spread");
+    let request = bodies::post(&path, bodies::JSON, &workflow.to_string());
     let (status, head, end) = Connection::open(address).await?.exchange(request.as_bytes()).await?;
     ensure!(status == 201, "the workflow is answered with {status} ({} bytes)", end - head);
     Ok(())
 }
 
 /// One that runs at once what it is told to.
-struct Node {
+pub(crate) struct Node {
     connection: Connection,
-    id: String,
+    pub(crate) id: String,
     /// How many functions it runs.
-    running: Arc<AtomicUsize>,
+    pub(crate) running: Arc<AtomicUsize>,
 }
 
 impl Node {
-    async fn register(address: SocketAddr, at: usize) -> anyhow::Result<Self> {
+    pub(crate) async fn register(address: SocketAddr, at: usize) -> anyhow::Result<Self> {
         let mut connection = Connection::open(address).await?;
         let mut poll = json!({
             "id": "", "name": format!("node-{at}"), "kind": "agent",
@@ -186,17 +186,19 @@ impl Node {
     }
 
     /// Until it is aborted. `answered`: grows with each call that is answered.
-    async fn run(mut self, answered: Arc<AtomicUsize>) -> anyhow::Result<()> {
-        let path = format!("/placements?wait={}ms", KEEP_ALIVE.as_millis() / 2);
+    pub(crate) async fn run(mut self, answered: Arc<AtomicUsize>) -> anyhow::Result<()> {
+        let mut wait_ms = KEEP_ALIVE.as_millis() as u64 / 2;
         let mut state: Option<String> = None;
         let mut runs: HashSet<String> = HashSet::new();
         loop {
             let instances: Vec<Value> = runs.iter().map(|id| json!({"id": id, "phase": "running"})).collect();
             let body = json!({"id": self.id, "state": state, "instances": instances});
+            let path = format!("/placements?wait={wait_ms}ms");
             let request = bodies::post(&path, bodies::JSON, &body.to_string());
             let answer: Value = serde_json::from_slice(self.connection.call(request.as_bytes()).await?)?;
             answered.fetch_add(1, Ordering::Relaxed);
             state = answer["state"].as_str().map(str::to_owned);
+            wait_ms = answer["keep_alive_ms"].as_u64().map_or(wait_ms, |keep_alive| keep_alive / 2);
             if let Some(told) = answer["instances"].as_array() {
                 let wanted = told.iter().filter(|one| one["state"] != "end");
                 runs = wanted.filter_map(|one| Some(one["id"].as_str()?.to_owned())).collect();

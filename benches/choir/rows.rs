@@ -99,6 +99,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Migration) {
         bench.migration().await?;
     }
+    if wanted(Row::Mirror) {
+        bench.mirror().await?;
+    }
     if wanted(Row::AcrossLevels) {
         bench.across_levels().await?;
     }

@@ -12,8 +12,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
-use choirmaster::{app, app::Options, config::DEFAULT_MAX_CONNECTIONS};
+use anyhow::{Context as _, anyhow, bail};
+use choirmaster::{
+    app,
+    app::Options,
+    config::{self, DEFAULT_MAX_CONNECTIONS},
+};
 use domain::release::lifecycle::Submission;
 use engine::{By, audit::Actor, parent};
 use language::{Strategy, functions, render};
@@ -31,17 +35,28 @@ const BARE: &str = "bare";
 /// A hand-out may take long on a slow disk; nobody is to be told to try again meanwhile.
 const SUBMIT_PATIENCE: Duration = Duration::from_mins(2);
 
+/// After so long a server that is patient takes a node for lost.
+const PATIENT: Duration = Duration::from_hours(1);
+
 /// Runs a server until the standard input ends.
 pub async fn run(what: &str, above: &Above) -> anyhow::Result<()> {
     if what == BARE { run_bare().await } else { run_ours(what, above).await }
 }
 
-/// Where a server stands in a tree.
+/// Where a server stands in a tree, and beside what.
 #[derive(Debug, Clone)]
 pub struct Above {
     pub parent: Option<SocketAddr>,
     /// Whether calls may wait for an answer.
     pub lets_wait: bool,
+    /// The Redis in which its nodes and workflows are mirrored.
+    pub mirror: Option<String>,
+    /// Whether nodes that say nothing are taken for lost only after long.
+    pub is_patient: bool,
+}
+
+impl Above {
+    pub const ALONE: Self = Self { parent: None, lets_wait: true, mirror: None, is_patient: false };
 }
 
 fn strategy() -> anyhow::Result<Strategy> {
@@ -105,6 +120,13 @@ async fn run_ours(store: &str, above: &Above) -> anyhow::Result<()> {
     if !above.lets_wait {
         options.max_wait = Duration::ZERO;
     }
+    if let Some(url) = &above.mirror {
+        let mirror = config::Mirror { url: url.clone(), ..config::Mirror::default() };
+        options.mirror = mirror.settings().map_err(|fault| anyhow!(fault.message))?;
+    }
+    if above.is_patient {
+        options.rules.placement.keep_alive = PATIENT;
+    }
     let manager = app::start(options).await?;
     println!("{}", manager.address);
     let mut commands = commands();
@@ -151,7 +173,12 @@ impl Server {
 
     /// One of a tree.
     pub fn in_tree(store: &str, above: &Above) -> anyhow::Result<Self> {
-        Self::start(store, None, Some(above))
+        Self::with(store, None, above)
+    }
+
+    /// One with something above or beside it.
+    pub fn with(store: &str, cpus: Option<&str>, above: &Above) -> anyhow::Result<Self> {
+        Self::start(store, cpus, Some(above))
     }
 
     pub fn bare(cpus: Option<&str>) -> anyhow::Result<Self> {
@@ -172,6 +199,8 @@ impl Server {
         if let Some(above) = above {
             command.args(above.parent.iter().flat_map(|parent| ["--parent".to_owned(), parent.to_string()]));
             command.args((!above.lets_wait).then_some("--lets-nobody-wait"));
+            command.args(above.mirror.iter().flat_map(|url| ["--mirror", url.as_str()]));
+            command.args(above.is_patient.then_some("--patient"));
         }
         command.args(["--serve", what]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("a server could not be started")?;

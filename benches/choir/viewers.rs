@@ -94,13 +94,13 @@ impl Bench {
 }
 
 /// Something that goes on beside the load, in a thread of its own.
-struct Beside {
+pub(crate) struct Beside {
     ended: Arc<AtomicBool>,
     thread: thread::JoinHandle<anyhow::Result<usize>>,
 }
 
 impl Beside {
-    fn start<F>(work: impl FnOnce(Arc<AtomicBool>) -> F + Send + 'static) -> Self
+    pub(crate) fn start<F>(work: impl FnOnce(Arc<AtomicBool>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = anyhow::Result<usize>>,
     {
@@ -158,7 +158,7 @@ impl Beside {
     }
 
     /// Answers how much came of it.
-    fn end(self) -> anyhow::Result<usize> {
+    pub(crate) fn end(self) -> anyhow::Result<usize> {
         self.ended.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("what went on beside the load panicked"))?
     }

@@ -22,7 +22,7 @@ use domain::{
     },
     workflows,
 };
-use model::{Cordon, TenantName, tenant};
+use model::{Cordon, TenantName};
 
 /// What the key of each begins with.
 pub const PREFIX: &str = "intent:";
@@ -144,11 +144,8 @@ fn find_parts(
     if wanted.is_empty() {
         return found;
     }
-    let sees = |workflow: &str| {
-        own.is_none_or(|own| tenant::split(workflow).is_some_and(|(name, _)| name == own.as_str()))
-    };
     for workflow in state.workflows.iter() {
-        if !sees(&workflow.id) {
+        if own.is_some_and(|own| !own.owns(&workflow.id)) {
             continue;
         }
         for (key, name, _) in giving_way(workflow.parts()) {

@@ -106,7 +106,7 @@ impl Scope {
 
     /// Whether the caller sees the release that has this id in the manager.
     pub fn sees_release(&self, id: &str) -> bool {
-        self.tenant().is_none_or(|own| tenant::split(id).is_some_and(|(name, _)| name == own.as_str()))
+        self.tenant().is_none_or(|own| own.owns(id))
     }
 
     /// Whether the caller sees a child. A child is the tenant's of whom an operator said so by a label.

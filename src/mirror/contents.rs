@@ -8,6 +8,7 @@ use std::{
 
 use super::entries::{Entry, Schema, of_node, of_part};
 use domain::{
+    children::Child,
     release::state::Snapshot,
     workflows::{self, PartKey, WorkflowKey},
 };
@@ -49,6 +50,10 @@ pub struct Contents {
 impl Contents {
     pub const fn new(schema: Schema) -> Self {
         Self { schema, of_items: BTreeMap::new(), workflows: BTreeMap::new() }
+    }
+
+    pub const fn schema(&self) -> Schema {
+        self.schema
     }
 
     /// All that is to stand there.
@@ -122,7 +127,7 @@ impl Contents {
         let is_kept = matches!(item, Item::Node(key) if is_node(state, key));
         let before = self.of_items.remove(&item).unwrap_or_default();
         let now: Vec<(Box<str>, u64)> =
-            entries.iter().map(|entry| (entry.key.as_str().into(), number(&entry.value))).collect();
+            entries.iter().map(|entry| (entry.key.as_str().into(), number(entry))).collect();
         let is_gone = |(key, _): &&(Box<str>, u64)| !now.iter().any(|(other, _)| other == key);
         writes.extend(before.iter().filter(is_gone).map(|(key, _)| Write::Delete(key.to_string())));
         let set = entries.into_iter().zip(&now).filter(|(_, known)| !before.contains(known));
@@ -137,12 +142,11 @@ impl Contents {
 }
 
 fn is_node(state: &Snapshot, key: ChildKey) -> bool {
-    let profile = state.children.get(key).and_then(|child| child.profile.as_deref());
-    profile.is_some_and(|profile| profile.capabilities.node.is_some())
+    state.children.get(key).is_some_and(Child::is_node)
 }
 
-fn number(value: &str) -> u64 {
+fn number(entry: &Entry) -> u64 {
     let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
+    (&entry.value, entry.at_ms).hash(&mut hasher);
     hasher.finish()
 }

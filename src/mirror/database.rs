@@ -325,7 +325,8 @@ impl Database {
         now: Now,
     ) -> Result<(), Trouble> {
         let key = self.key(MEASURED);
-        let known: Option<String> = cmd("GET").arg(&key).query_async(&mut self.connection).await?;
+        // MGET has none for what is of another type.
+        let (known,): (Option<String>,) = cmd("MGET").arg(&key).query_async(&mut self.connection).await?;
         let known = known.and_then(|text| {
             let (of, next) = text.split_once(' ')?;
             Some((of.parse::<u64>().ok()?, next.parse::<u64>().ok()?))

@@ -147,7 +147,7 @@ async fn session(
     let mut there = write_whole(engine, &mut database, settings.schema).await?;
     engine.view().changed.set_copied(true);
     select! {
-        ended = follow(engine, &mut database, &mut there, settings.schema) => ended,
+        ended = follow(engine, &mut database, &mut there) => ended,
         never = take(engine, settings, &session, answers) => match never {},
     }
 }
@@ -188,7 +188,6 @@ async fn follow(
     engine: &Engine,
     database: &mut Database,
     there: &mut Contents,
-    schema: Schema,
 ) -> Result<Infallible, Trouble> {
     let (changed, measurements) = (&engine.view().changed, &engine.view().measurements);
     let (mut looked, mut whole) = (Instant::now(), Instant::now());
@@ -204,7 +203,7 @@ async fn follow(
             () = sleep_until(looked + EVERY) => Noted { all: whole.elapsed() >= WHOLE_EVERY, ..Noted::default() },
         };
         if noted.all {
-            *there = write_whole(engine, database, schema).await?;
+            *there = write_whole(engine, database, there.schema()).await?;
             (looked, whole) = (Instant::now(), Instant::now());
             continue;
         }

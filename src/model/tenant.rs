@@ -44,6 +44,11 @@ impl TenantName {
         format!("{MARK}{}{MARK}", self.0)
     }
 
+    /// Whether what has this id in the manager is the tenant's.
+    pub fn owns(&self, id: &str) -> bool {
+        split(id).is_some_and(|(tenant, _)| tenant == self.as_str())
+    }
+
     /// Longest id that a release of this tenant may have, as the tenant writes it, in bytes.
     pub fn max_release_id_len(&self) -> usize {
         MAX_RELEASE_ID_LEN - self.prefix().len()

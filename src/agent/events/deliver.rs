@@ -10,7 +10,6 @@ use super::{
     headers::{AGE, FROM, LOGICAL, NODE, NUMBER, OUTPUT, SIGNATURE},
     inner::Inner,
     routes::Route,
-    signature::Signed,
     store::{Waiting, Write},
 };
 
@@ -121,7 +120,6 @@ async fn attempt(
         return inner.take(&event).await;
     }
     let Some(url) = url else { return Outcome::Later("its target runs nowhere".to_owned()) };
-    let signed = Signed { part, node, from, logical, number, output, age_ms };
     let request = inner
         .client
         .post(format!("{url}/events/{part}"))
@@ -132,7 +130,7 @@ async fn attempt(
         .header(NUMBER, number)
         .header(AGE, age_ms)
         .header(OUTPUT, output)
-        .header(SIGNATURE, signed.sign(key, body))
+        .header(SIGNATURE, event.sign(key))
         .body(body.clone());
     match request.send().await {
         Ok(answer) if answer.status().is_success() => Outcome::Taken,

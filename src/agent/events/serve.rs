@@ -15,7 +15,6 @@ use super::{
     event::{Event, Outcome},
     headers::{AGE, FROM, LOGICAL, NODE, NUMBER, OUTPUT, SIGNATURE},
     inner::Inner,
-    signature::Signed,
     store::{StoreError, Write},
 };
 
@@ -105,13 +104,7 @@ async fn take(inner: &Arc<Inner>, part: &str, request: Request<Incoming>) -> Res
     let routes = Arc::clone(&inner.routes.borrow());
     let here = routes.part(part).ok_or((StatusCode::NOT_FOUND, "that part isn't here".to_owned()))?;
     let body = read(Request::from_parts(head, body)).await?;
-    let signed =
-        Signed { part, node: &node, from: &from, logical: &logical, number, output: &output, age_ms };
-    if !signed.is_signed(&here.key, &body, &signature) {
-        tracing::warn!(part, "an event is refused whose signature is wrong");
-        return Err((StatusCode::UNAUTHORIZED, "the signature is wrong".to_owned()));
-    }
-    let (inner, part) = (Arc::clone(inner), part.to_owned());
+    let (inner, part, key) = (Arc::clone(inner), part.to_owned(), here.key.clone());
     // It is taken as a whole, whether or not the caller waits for that.
     let taken = tokio::spawn(async move {
         let event = Event {
@@ -124,9 +117,13 @@ async fn take(inner: &Arc<Inner>, part: &str, request: Request<Incoming>) -> Res
             age_ms,
             body: &body,
         };
-        inner.take(&event).await
+        if !event.is_signed(&key, &signature) {
+            tracing::warn!(part, "an event is refused whose signature is wrong");
+            return Err((StatusCode::UNAUTHORIZED, "the signature is wrong".to_owned()));
+        }
+        Ok(inner.take(&event).await)
     });
-    match taken.await.unwrap_or_else(|error| Outcome::Later(error.to_string())) {
+    match taken.await.unwrap_or_else(|error| Ok(Outcome::Later(error.to_string())))? {
         Outcome::Taken => Ok(json(StatusCode::OK, &json!({}))),
         Outcome::Refused(why) => Err((StatusCode::UNPROCESSABLE_ENTITY, why)),
         Outcome::Later(why) => Err((StatusCode::SERVICE_UNAVAILABLE, why)),

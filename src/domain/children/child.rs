@@ -97,6 +97,11 @@ impl Child {
         self.labels.as_ref()?.get(TENANT_LABEL).map(String::as_str)
     }
 
+    /// Whether it said that it is a node, which runs parts of workflows.
+    pub fn is_node(&self) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.capabilities.node.is_some())
+    }
+
     /// Whether functions that need `runtime` can run here.
     pub fn runs(&self, runtime: &str) -> bool {
         self.profile.as_ref().is_none_or(|profile| profile.capabilities.runs(runtime))

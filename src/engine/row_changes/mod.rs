@@ -32,6 +32,7 @@ use super::{
     },
     settings::Setting,
 };
+use domain::children::Child;
 use domain::release::{assignment::StepIndex, change::Change, state::State};
 use model::{ChildKey, Now, ReleaseId, ReleaseKey};
 use store::StoreError;
@@ -148,10 +149,7 @@ impl Touched {
 
     /// What of it concerns a copy of nodes and workflows. Whoever keeps it looks by itself who is a node no more.
     pub fn noted(&self, state: &State) -> Noted {
-        let is_node = |key: &&ChildKey| {
-            let profile = state.children.get(**key).and_then(|child| child.profile.as_deref());
-            profile.is_some_and(|profile| profile.capabilities.node.is_some())
-        };
+        let is_node = |key: &&ChildKey| state.children.get(**key).is_some_and(Child::is_node);
         let children = self.child_rows.iter().filter(is_node).copied().collect();
         Noted { children, ..self.workflows.noted() }
     }

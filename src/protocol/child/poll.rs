@@ -93,6 +93,10 @@ fn check_capabilities(capabilities: &Capabilities) -> Result<(), WireError> {
         capabilities;
     if let Some(node) = node {
         check_features("capabilities.node.resources", &node.resources)?;
+        // They become parts of keys, which programs print one a line and take apart at spaces.
+        if node.resources.iter().any(|class| class.contains(|c: char| c.is_whitespace() || c.is_control())) {
+            return Err(WireError::new("`capabilities.node.resources` has spaces or control characters"));
+        }
         if !node.events.is_empty() {
             let why = |why| WireError::new(&format!("`capabilities.node.events` {why}"));
             model::public_url::check_node(&node.events).map_err(why)?;

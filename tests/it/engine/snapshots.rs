@@ -11,7 +11,7 @@ use engine::{By, Engine};
 use futures_util::future::join_all;
 use store::StoreError;
 
-use super::faulty::{first_poll, start};
+use super::faulty::{first_poll, start, wait_until};
 use crate::deadline::DEADLINE;
 
 async fn register(engine: &Engine, id: &str) {
@@ -105,6 +105,37 @@ async fn nothing_is_seen_that_the_store_has_not_kept() {
     };
     let (answer, (), ()) = tokio::join!(call, look, mend);
     answer.unwrap();
+    engine.stop().await;
+    started.task.await.unwrap().unwrap();
+}
+
+/// The mirror looks like this, too: so nothing is there that isn't committed.
+#[tokio::test]
+async fn a_look_with_a_change_before_it_waits_until_that_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&refuses);
+    let fault = move |_: Option<&_>| {
+        switch.load(Ordering::Relaxed).then(|| StoreError::Unavailable("gone for a while".to_owned()))
+    };
+    let started = start(folder.path(), fault).await;
+    let engine = started.engine;
+    register(&engine, "one").await;
+    refuses.store(true, Ordering::Relaxed);
+    // There is one thread: the engine takes both together, once this waits for something.
+    let mut call = Box::pin(engine.call(label("one", "edge"), By::CHILD, DEADLINE));
+    let mut look = Box::pin(engine.snapshot(DEADLINE));
+    assert!(futures_util::poll!(&mut call).is_pending());
+    assert!(futures_util::poll!(&mut look).is_pending());
+    wait_until(|| engine.view().stats.commit_retries.load(Ordering::Relaxed) >= 2).await;
+    assert!(futures_util::poll!(&mut call).is_pending());
+    assert!(
+        futures_util::poll!(&mut look).is_pending(),
+        "the look was answered while nothing could be stored"
+    );
+    refuses.store(false, Ordering::Relaxed);
+    call.await.unwrap();
+    assert_eq!(tier(&look.await.unwrap(), "one").as_deref(), Some("edge"));
     engine.stop().await;
     started.task.await.unwrap().unwrap();
 }

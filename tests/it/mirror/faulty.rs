@@ -68,7 +68,7 @@ async fn pass(
 }
 
 /// How often each intent was answered.
-async fn answered(client: &mut MultiplexedConnection) -> BTreeMap<String, u64> {
+pub async fn answered(client: &mut MultiplexedConnection) -> BTreeMap<String, u64> {
     let keys: Vec<String> = cmd("KEYS").arg("intent:answer:*").query_async(client).await.unwrap();
     let mut all = BTreeMap::new();
     for key in keys {

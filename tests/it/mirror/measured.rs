@@ -17,7 +17,7 @@ pub struct Measuring {
     parts: BTreeMap<String, (String, String)>,
 }
 
-fn workflow() -> Value {
+pub fn workflow() -> Value {
     let code = json!({"id": "shout", "function_type": "python", "version": "0.1", "code": "fns/messages/shout",
         "outputs": ["metric"]});
     json!({
@@ -79,11 +79,11 @@ impl Measuring {
     }
 }
 
-async fn list(client: &mut MultiplexedConnection, key: &str) -> Vec<String> {
+pub async fn list(client: &mut MultiplexedConnection, key: &str) -> Vec<String> {
     cmd("LRANGE").arg(key).arg(0).arg(-1).query_async(client).await.unwrap()
 }
 
-async fn average(client: &mut MultiplexedConnection, key: &str) -> Option<f64> {
+pub async fn average(client: &mut MultiplexedConnection, key: &str) -> Option<f64> {
     let text: Option<String> = cmd("GET").arg(key).query_async(client).await.unwrap();
     text.map(|text| text.parse().unwrap())
 }
@@ -148,7 +148,7 @@ async fn samples_wait_for_redis_and_what_others_put_at_their_keys_makes_room() {
     let told = async || list(&mut redis.client().await, "workflow:wf_chain:samples").await;
     until("all is there", told, |all| all.len() == 500).await;
     let mut client = redis.client().await;
-    for key in ["workflow:wf_chain:samples", "workflow:wf_chain:average"] {
+    for key in ["workflow:wf_chain:samples", "workflow:wf_chain:average", "choirmaster:measured"] {
         cmd("DEL").arg(key).query_async::<()>(&mut client).await.unwrap();
         cmd("HSET").arg(key).arg("a").arg("b").query_async::<()>(&mut client).await.unwrap();
     }

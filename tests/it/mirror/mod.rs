@@ -1,10 +1,15 @@
 //! Nodes and workflows in Redis, for programs that read there what a manager believes.
 
 mod faulty;
+mod filled;
 mod intents;
+mod killed;
+mod lost;
 mod measured;
 mod readers;
+mod scripts;
 pub mod server;
+mod tree;
 
 use std::time::Duration;
 

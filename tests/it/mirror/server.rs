@@ -42,7 +42,7 @@ impl Redis {
         self.folder.path().join("log")
     }
 
-    /// An empty one, since it keeps nothing.
+    /// An empty one, unless flags say that it keeps what it has.
     pub async fn come_back(&mut self) {
         let program = std::env::var_os("CHOIRMASTER_TEST_REDIS").unwrap_or_else(|| "redis-server".into());
         let mut command = Command::new(program);
