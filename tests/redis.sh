@@ -30,7 +30,8 @@ redis_find() {
     fi && command -v redis-server >/dev/null 2>&1
 }
 
-# Valkey for `tests/long valkey`, where Redis would be: that of the path, else that of Debian 12 for its backports, which is not installed.
+# Valkey for `tests/long valkey`, where Redis would be: that of the path, else that of Debian's backports for its release 12, from the mirror
+# that apt has. It is unpacked beside what is built, not installed.
 valkey_package=valkey-tools_8.0.1+dfsg1-1~bpo12+1_amd64.deb
 valkey_digest=d2c2ea67642fa9571a07138b80ae52ebe566311c952aef25a39c1d5050697853
 
@@ -41,7 +42,7 @@ valkey_find() {
         if [ ! -x "$CHOIRMASTER_TEST_REDIS" ]; then
             redis_say "getting Valkey from Debian"
             mkdir -p "$valkey_folder" &&
-                curl -fsS -o "$valkey_folder/package" "https://deb.debian.org/debian/pool/main/v/valkey/$valkey_package" &&
+                valkey_get >"$valkey_folder/package" &&
                 printf '%s  %s\n' "$valkey_digest" "$valkey_folder/package" | sha256sum -c - >&2 &&
                 dpkg -x "$valkey_folder/package" "$valkey_folder" &&
                 ln -sf valkey-check-rdb "$CHOIRMASTER_TEST_REDIS" || return 1
@@ -49,4 +50,13 @@ valkey_find() {
     }
     export CHOIRMASTER_TEST_REDIS
     "$CHOIRMASTER_TEST_REDIS" --version >&2
+}
+
+# Writes the package, which only one of apt's sources has.
+valkey_get() {
+    # apt puts the addresses in.
+    # shellcheck disable=SC2016
+    apt-get indextargets --format '$(REPO_URI)' | sort -u | while read -r valkey_source; do
+        if curl -fsS "${valkey_source%/}/pool/main/v/valkey/$valkey_package" 2>/dev/null; then break; fi
+    done
 }
