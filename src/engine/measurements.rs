@@ -175,6 +175,11 @@ impl Measurements {
         subjects.iter().map(|(subject, totals)| (subject.clone(), *totals)).collect()
     }
 
+    /// Whether nothing waits for the parent.
+    pub(crate) fn is_passed(&self) -> bool {
+        lock(&self.upward).is_empty()
+    }
+
     /// Samples that the parent is told next; they stay until they are [`Self::passed`].
     pub(crate) fn upward(&self) -> Samples {
         let (first, all) = lock(&self.upward).first(MAX_SAMPLES);

@@ -209,17 +209,26 @@ impl Database {
 
     /// Sends a transaction, unless somebody else has claimed the database since.
     async fn send(&mut self, transaction: &Pipeline) -> Result<(), Trouble> {
+        self.watch().await?;
+        let done: Option<()> = transaction.query_async(&mut self.connection).await?;
+        if done.is_none() {
+            // Between the two somebody has claimed it, or emptied it.
+            self.watch().await?;
+        }
+        done.ok_or(Trouble::Replaced)
+    }
+
+    /// Has the next transaction fail if somebody else claims the database before.
+    async fn watch(&mut self) -> Result<(), Trouble> {
         let session = self.key(SESSION);
         let mut look = Pipeline::new();
         look.cmd("WATCH").arg(&session).ignore().cmd("GET").arg(&session);
         let (found,): (Option<String>,) = look.query_async(&mut self.connection).await?;
         match found {
-            Some(session) if session == self.session => {}
-            Some(_) => return Err(Trouble::Replaced),
-            None => return Err(Trouble::Emptied),
+            Some(session) if session == self.session => Ok(()),
+            Some(_) => Err(Trouble::Replaced),
+            None => Err(Trouble::Emptied),
         }
-        let done: Option<()> = transaction.query_async(&mut self.connection).await?;
-        done.ok_or(Trouble::Replaced)
     }
 
     /// Some of them, and where there are more.

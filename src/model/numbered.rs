@@ -27,6 +27,11 @@ impl<T: Clone> NumberedQueue<T> {
         is_full
     }
 
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The number of the first entry, and so many from there.
     #[must_use]
     pub fn first(&self, count: usize) -> (u64, Vec<T>) {

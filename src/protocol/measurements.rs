@@ -1,5 +1,7 @@
 //! What a node says of its machine, and what was measured there: by functions, and of functions.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,6 +12,9 @@ use model::MAX_OFFER_ID_LEN;
 
 /// Most samples of a call.
 pub const MAX_SAMPLES: usize = 1_000;
+
+/// Between two calls that tell samples, unless more wait than a call may have.
+pub const SAMPLES_EVERY: Duration = Duration::from_secs(1);
 
 /// Largest number of a sample.
 const MAX_NUMBER: u64 = 1 << 53;

@@ -37,9 +37,14 @@ impl Machine {
         Self { folder, asked, looked: None }
     }
 
+    /// Whether it is time to look.
+    pub fn is_due(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= EVERY)
+    }
+
     /// How it is, if it is time to look.
     pub async fn look(&mut self) -> Option<NodeHealth> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < EVERY) {
+        if !self.is_due() {
             return None;
         }
         self.looked = Some(Instant::now());

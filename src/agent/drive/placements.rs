@@ -16,7 +16,7 @@ use std::{
 
 use language::functions::{Limits, unpack};
 use protocol::{
-    measurements::NodeHealth,
+    measurements::{MAX_SAMPLES, NodeHealth, SAMPLES_EVERY},
     placements::{
         InstancePhase, InstanceReport, MAX_WHY_BYTES, PlacedInstance, PlacedPart, PlacedState,
         PlacementsAnswer, PlacementsRequest, check_resource,
@@ -134,6 +134,7 @@ impl Placements {
             slots: Arc::new(Semaphore::new(AT_A_TIME)),
             tried: Instant::now(),
             machine: Machine::new(tools.folder.clone()),
+            sampled: None,
             health: None,
             tools,
         };
@@ -161,6 +162,8 @@ struct Running {
     /// When what could not be started was tried last.
     tried: Instant,
     machine: Machine,
+    /// When all samples that waited were told last.
+    sampled: Option<Instant>,
     /// What the manager doesn't know yet of the machine.
     health: Option<NodeHealth>,
 }
@@ -208,7 +211,8 @@ impl Running {
         self.save().await;
     }
 
-    /// One call: says what runs, and hears what is to run. It is broken off when something here is done, which the next one tells.
+    /// One call: says what runs, and hears what is to run. It is broken off when something here is done or was
+    /// measured, which the next one tells.
     async fn turn(&mut self) -> Result<(), String> {
         let status = self.ask(Order::Status).await?;
         let Some(id) = status.id.clone() else {
@@ -233,13 +237,20 @@ impl Running {
         if let Some(health) = self.machine.look().await {
             self.health = Some(health);
         }
-        let samples = self.relay.as_ref().map(|relay| relay.samples().next()).unwrap_or_default();
+        let is_time = self.sampled.is_none_or(|at| at.elapsed() >= SAMPLES_EVERY);
+        let samples = self.relay.as_ref().filter(|_| is_time).map(|relay| relay.samples().next());
+        let samples = samples.unwrap_or_default();
+        let has_samples = !samples.all.is_empty();
+        if has_samples && samples.all.len() < MAX_SAMPLES {
+            self.sampled = Some(Instant::now());
+        }
         let (state, instances, health) = (self.state.clone(), self.reports(), self.health);
         let request = PlacementsRequest { id, state, instances, health, samples };
         let tools = Arc::clone(&self.tools);
         let call = tools.manager.placements(&request, self.keep_alive / 2);
         tokio::pin!(call);
         let mut told_from: Option<Instant> = None;
+        let mut look = Instant::now() + SAMPLES_EVERY;
         loop {
             let again = told_from.unwrap_or_else(|| self.tried + ONCE_MORE);
             tokio::select! {
@@ -261,6 +272,14 @@ impl Running {
                 Some(Ok(done)) = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     self.note(done);
                     told_from.get_or_insert_with(|| Instant::now() + TOGETHER);
+                }
+                // One that has samples is answered at once.
+                () = sleep_until(look), if !has_samples => {
+                    let is_sampled = |relay: &Arc<Relay>| !relay.samples().is_empty();
+                    if self.machine.is_due() || self.relay.as_ref().is_some_and(is_sampled) {
+                        return Ok(());
+                    }
+                    look += SAMPLES_EVERY;
                 }
                 () = sleep_until(again), if told_from.is_some() || self.has_failed() => return Ok(()),
             }

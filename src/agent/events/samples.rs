@@ -62,6 +62,12 @@ impl Samples {
         self.measures.store(measures, Ordering::Relaxed);
     }
 
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        lock(&self.waiting).is_empty()
+    }
+
     /// Those that come next, as many as a call may have.
     #[must_use]
     pub fn next(&self) -> measurements::Samples {

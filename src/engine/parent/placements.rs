@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::{
     pin, select,
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
@@ -31,9 +31,12 @@ use domain::{
 use language::functions::{self, NamedFolder};
 use model::{ChildKey, FEATURE_PLACEMENTS, Now};
 use placement::FunctionTypes;
-use protocol::placements::{
-    InstancePhase, InstanceReport, PlacedInstance, PlacedPart, PlacedState, PlacedTarget, PlacementsAnswer,
-    PlacementsRequest,
+use protocol::{
+    measurements::{MAX_SAMPLES, SAMPLES_EVERY, Samples},
+    placements::{
+        InstancePhase, InstanceReport, PlacedInstance, PlacedPart, PlacedState, PlacedTarget,
+        PlacementsAnswer, PlacementsRequest,
+    },
 };
 
 /// The keep-alive of a parent that hasn't said its own yet.
@@ -55,6 +58,7 @@ pub(super) async fn run(caller: Arc<ParentCaller>) {
         told: None,
         state: None,
         keep_alive: KEEP_ALIVE,
+        sampled: None,
         tasks: JoinSet::new(),
         starting: BTreeSet::new(),
         failed: BTreeMap::new(),
@@ -82,6 +86,8 @@ struct Placements {
     /// By what the parent calls that.
     state: Option<String>,
     keep_alive: Duration,
+    /// When all samples that waited were told last.
+    sampled: Option<Instant>,
     tasks: JoinSet<(String, Result<(), String>)>,
     /// Instances that a task begins.
     starting: BTreeSet<String>,
@@ -98,7 +104,7 @@ struct Here {
 }
 
 impl Placements {
-    /// One call. It is broken off when what it said is no longer so.
+    /// One call. It is broken off when what it said is no longer so, and when something was measured below.
     async fn turn(&mut self) -> Result<(), CallTrouble> {
         let Some(id) = self.id() else {
             if self.caller.parent.lacks(FEATURE_PLACEMENTS) {
@@ -114,16 +120,23 @@ impl Placements {
         // What changes from here on is either read or told of.
         notified.as_mut().enable();
         let instances = self.reports().await?;
-        let (state, samples) = (self.state.clone(), self.caller.engine.view().measurements.upward());
+        let (state, caller) = (self.state.clone(), Arc::clone(&self.caller));
+        let measurements = &caller.engine.view().measurements;
+        let is_time = self.sampled.is_none_or(|at| at.elapsed() >= SAMPLES_EVERY);
+        let samples = if is_time { measurements.upward() } else { Samples::default() };
+        let has_samples = !samples.all.is_empty();
+        if has_samples && samples.all.len() < MAX_SAMPLES {
+            self.sampled = Some(Instant::now());
+        }
         let request = PlacementsRequest { id, state, instances, health: None, samples };
-        let caller = Arc::clone(&self.caller);
         let call = caller.parent.placements(&request, self.keep_alive / 2);
         pin!(call);
+        let mut look = Instant::now() + SAMPLES_EVERY;
         loop {
             select! {
                 answer = &mut call => {
                     let PlacementsAnswer { state, keep_alive_ms, measure: _, instances } = answer?;
-                    caller.engine.view().measurements.passed(&request.samples);
+                    measurements.passed(&request.samples);
                     if let Some(instances) = instances {
                         self.failed.retain(|id, _| instances.iter().any(|one| one.id == *id));
                         self.told = Some(instances);
@@ -135,6 +148,13 @@ impl Placements {
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     self.note(ended);
                     return Ok(());
+                }
+                // One that has samples is answered at once.
+                () = sleep_until(look), if !has_samples => {
+                    if !measurements.is_passed() {
+                        return Ok(());
+                    }
+                    look += SAMPLES_EVERY;
                 }
                 () = &mut notified => {
                     sleep(TOGETHER).await;

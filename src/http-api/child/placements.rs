@@ -75,7 +75,8 @@ pub(super) async fn handle(
     if let Some(health) = health {
         ctx.view().note_health(key, &node, health, ctx.engine.clock().now().wall_ms);
     }
-    if !samples.all.is_empty() {
+    let has_samples = !samples.all.is_empty();
+    if has_samples {
         measurements::take(&ctx.engine, key, &node, samples, PATIENCE).await?;
     }
     if !node.is_known(said) {
@@ -95,6 +96,8 @@ pub(super) async fn handle(
         taken.inspect_err(|error| note_unknown(&ctx, "/placements", error))?;
         node.know(revision, said);
     }
+    // Whoever doesn't hear that its samples were taken tells them to the next life of this manager again.
+    let wait = wait.filter(|_| !has_samples);
     Box::pin(until_news(&ctx, &id, key, &node, state.as_deref(), wait)).await
 }
 

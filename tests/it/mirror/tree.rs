@@ -1,7 +1,5 @@
 //! What was measured below a manager stands in the mirror of the one that has placed it there.
 
-use std::time::Duration;
-
 use choirmaster::app::Options;
 use serde_json::{Value, json};
 
@@ -17,9 +15,6 @@ use crate::{
     world::World,
 };
 
-/// The manager below calls twice in this time, and says then what was measured.
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
-
 /// Of a manager below another one.
 fn below(above: &World) -> impl FnOnce(&mut Options) + use<> {
     let above = parent(url(above));
@@ -34,8 +29,8 @@ async fn samples_from_below_count_once_also_if_the_manager_there_is_restarted() 
     let redis = Redis::start().await;
     let settings = settings(redis.url());
     let root = World::with(|options| {
+        patient(options);
         options.mirror = Some(settings);
-        options.rules.placement.keep_alive = KEEP_ALIVE;
     })
     .await;
     let middle = World::with(below(&root)).await;

@@ -15,7 +15,7 @@ use crate::{mirror::server::Redis, world::client};
 async fn metrics_of_a_chain_stand_in_redis_and_a_function_of_it_moves_by_two_calls() {
     let redis = Redis::start().await;
     let settings = [
-        "placement.keep_alive=1m".to_owned(),
+        "placement.keep_alive=1h".to_owned(),
         format!("mirror.url={}", redis.url()),
         "mirror.performance_samples=true".to_owned(),
     ];
