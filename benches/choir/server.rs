@@ -151,6 +151,7 @@ async fn submit(manager: &app::Manager) -> anyhow::Result<()> {
         archive: archive.digest,
         parent: None,
         deferred: false,
+        adopts: None,
     };
     let by = By { actor: Actor::Operator("bench".to_owned()), note: None };
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, SUBMIT_PATIENCE).await?;

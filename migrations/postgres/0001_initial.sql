@@ -288,7 +288,7 @@ CREATE INDEX traffic_history_by_service ON traffic_history (service, seq, idx);
 
 CREATE TABLE registered (
     tenant     text   COLLATE "C" NOT NULL,
-    kind       text   COLLATE "C" NOT NULL CHECK (kind IN ('environment', 'target_group', 'version')),
+    kind       text   COLLATE "C" NOT NULL CHECK (kind IN ('environment', 'target_group', 'version', 'release')),
     name       text   COLLATE "C" NOT NULL,
     id         text   COLLATE "C" NOT NULL UNIQUE,
     detail     text   NOT NULL,

@@ -247,7 +247,7 @@ CREATE INDEX traffic_history_by_service ON traffic_history (service, seq, idx);
 
 CREATE TABLE registered (
     tenant     TEXT    NOT NULL,
-    kind       TEXT    NOT NULL CHECK (kind IN ('environment', 'target_group', 'version')),
+    kind       TEXT    NOT NULL CHECK (kind IN ('environment', 'target_group', 'version', 'release')),
     name       TEXT    NOT NULL,
     id         TEXT    NOT NULL UNIQUE,
     detail     TEXT    NOT NULL,

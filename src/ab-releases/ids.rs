@@ -32,6 +32,7 @@ pub enum Kind {
     TargetGroup,
     Version,
     Strategy,
+    RegisteredRelease,
 }
 
 impl Kind {
@@ -45,6 +46,7 @@ impl Kind {
             Self::TargetGroup => "target-group",
             Self::Version => "version",
             Self::Strategy => "strategy",
+            Self::RegisteredRelease => "registered-release",
         }
     }
 }

@@ -21,7 +21,7 @@ mod subject;
 mod translate;
 
 pub use ids::{DEFAULT_TENANT, Kind, Uuid, tenant_of};
-pub use names::{Names, release_id};
+pub use names::{Names, REGISTERED_RELEASE, release_id};
 pub use progress::{Course, Phase, StageCourse, StageState, Status};
 pub use recorded::{Recorded, RecordedStage, RecordedVariation};
 pub use registered::{check_environment, check_group, check_version};

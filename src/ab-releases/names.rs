@@ -12,6 +12,9 @@ pub(super) const ENVIRONMENT: &str = "environment";
 const VERSION: &str = "version/";
 const GROUP: &str = "target-group/";
 
+/// The registered Release of which a release is a canary.
+pub const REGISTERED_RELEASE: &str = "registered-release";
+
 /// Of a release in which agents deploy something: which variation each version of its function is.
 pub(super) const BASE: &str = "variation/base_version";
 pub(super) const NEW: &str = "variation/new_version";
@@ -31,6 +34,8 @@ pub struct Names {
     pub pair: Option<(String, String)>,
     /// Of a release to agents: how the share grows, as it may stand under `strategy:`.
     pub rollout: Option<String>,
+    /// The registered Release of which it is a canary.
+    pub release: Option<String>,
 }
 
 impl Names {
@@ -47,6 +52,7 @@ impl Names {
             groups: below(GROUP),
             pair: strategy.annotations.get(BASE).cloned().zip(strategy.annotations.get(NEW).cloned()),
             rollout: strategy.annotations.get(ROLLOUT).cloned(),
+            release: strategy.annotations.get(REGISTERED_RELEASE).cloned(),
         }
     }
 
@@ -64,8 +70,9 @@ impl Names {
             .flat_map(|(base, new)| [(BASE.to_owned(), base.clone()), (NEW.to_owned(), new.clone())]);
         let rollout = self.rollout.iter().filter(|text| text.len() <= MAX_ANNOTATION_BYTES);
         let rollout = rollout.map(|text| (ROLLOUT.to_owned(), text.clone()));
+        let release = self.release.iter().map(|name| (REGISTERED_RELEASE.to_owned(), name.clone()));
         let named = keyed(VERSION, &self.versions).into_iter().chain(keyed(GROUP, &self.groups));
-        environment.chain(named).chain(pair).chain(rollout).collect()
+        environment.chain(named).chain(pair).chain(rollout).chain(release).collect()
     }
 
     /// Whether a release refers to what is registered under this name.
@@ -75,6 +82,7 @@ impl Names {
             Kind::Environment => self.environment.as_deref() == Some(name),
             Kind::Version => self.versions.values().any(|used| used == name),
             Kind::TargetGroup => self.groups.values().any(|used| used == name),
+            Kind::RegisteredRelease => self.release.as_deref() == Some(name),
             Kind::Tenant | Kind::User | Kind::Release | Kind::Stage | Kind::Strategy => false,
         }
     }

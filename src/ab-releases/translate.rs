@@ -87,6 +87,7 @@ pub fn translate(body: &NewABRelease, bound: &Bound, known: &RolloutTemplates) -
         environment: Some(bound.environment.name.clone()),
         versions: named(body, bound.versions.iter().map(|version| Some(&version.name))),
         groups: named(body, bound.groups.iter().map(|group| group.as_ref().map(|group| &group.name))),
+        release: None,
     };
     let mut text =
         format!("id: {id}\nname: {}\nannotations: {}\n", json!(body.name), json!(names.annotations()));

@@ -62,6 +62,9 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let source = Source::find(&args.file, &args.wanted)?;
+    if let Some(why) = source.checked_elsewhere() {
+        return Err(Failure::user(format!("{}: {why}", source.file)));
+    }
     let archive = source.archive()?;
     let asked = PlanRequest { client: &client, source: &source, archive: archive.as_deref(), areas: false };
     let wanted = if args.all { args.limit } else { 0 };

@@ -56,7 +56,7 @@ impl Functions {
     }
 }
 
-/// A strategy and its functions.
+/// A strategy and its functions; or a manifest, which has none.
 #[derive(Debug)]
 pub struct Source {
     /// The strategy's file, for messages; `-` for standard input.
@@ -83,6 +83,12 @@ impl Source {
             SourceSpec { .. } => beside(&file, &text, folder.is_some())?,
         };
         Ok(Self { file, text, functions })
+    }
+
+    /// What is to be said of a manifest where strategies alone are looked at; `None`: it is a strategy.
+    pub fn checked_elsewhere(&self) -> Option<String> {
+        let kind = canary_releases::kind_of(&self.text)?;
+        Some(format!("kind: {kind} is checked by `choirmaster release submit --dry-run`"))
     }
 
     /// What is to be sent of the functions: the zip as it is, or one of the folders that the strategy names; `None`:
@@ -162,9 +168,12 @@ pub fn read_strategy(file: &str) -> Result<Vec<u8>, Unfound> {
     read.map(|_| text).map_err(|error| Unfound::unread(Path::new(file), error))
 }
 
-/// Whether a strategy changes services alone. One with faults, or that names a template which only the manager has, is
-/// told by how its lines begin.
+/// Whether a strategy changes services alone, or a manifest is no strategy at all. One with faults, or that names a template which only
+/// the manager has, is told by how its lines begin.
 fn has_none(text: &[u8]) -> bool {
+    if canary_releases::kind_of(text).is_some() {
+        return true;
+    }
     if let Some(strategy) = language::check_bytes(text).strategy {
         return strategy.functions.is_empty();
     }

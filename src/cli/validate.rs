@@ -123,6 +123,15 @@ fn report(named: &str, wanted: &SourceSpec, site: &Site, input: &mut impl Read) 
 }
 
 fn checked(source: &Source, site: &Site) -> ValidationReport {
+    if let Some(why) = source.checked_elsewhere() {
+        return ValidationReport {
+            file: source.file.clone(),
+            valid: false,
+            unreadable: Some(why),
+            diagnostics: Vec::new(),
+            notes: Vec::new(),
+        };
+    }
     let mut checked = check_submission_at(&source.text, site);
     checked.compare_start(Timestamp::now().as_millisecond());
     if let Some(strategy) = checked.strategy.clone() {

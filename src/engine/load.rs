@@ -295,6 +295,7 @@ impl Building {
             digest: digest("releases", key, "digest", &row.digest)?,
             archive: digest("releases", key, "archive", &row.archive)?,
             parent: detail.parent,
+            adopts: detail.adopts,
             state: detail.state,
             revision: detail.revision,
             acted: detail.acted,

@@ -1,4 +1,5 @@
-//! Environments, target groups and versions: what releases of services name, and operators write down beforehand.
+//! Environments, target groups, versions and registered Releases: what releases of services name, and operators write down
+//! beforehand.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use store::rows::RegisteredRow;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registration {
     Stored,
-    /// This release is not over, and names it: nothing was changed.
+    /// This release is not over, and names it or will register it: nothing was changed.
     InUse(ReleaseId),
 }
 

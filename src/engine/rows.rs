@@ -201,6 +201,7 @@ pub(super) fn release_row(release: &Release, wall_ms: WallMs) -> Result<ReleaseR
         managers: release.managers.iter().map(|(child, planned)| (*child, planned.clone())).collect(),
         agents: release.agents_below(),
         contents: release.strategy.contents(),
+        adopts: release.adopts.clone(),
     };
     let functions: Vec<&str> = release.strategy.subject_keys().collect();
     Ok(ReleaseRow {

@@ -9,6 +9,7 @@
 
 pub mod ab_releases;
 pub mod api;
+pub mod canary_releases;
 pub mod child;
 pub mod measurements;
 mod number;

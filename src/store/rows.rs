@@ -266,7 +266,7 @@ pub struct UserRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredRow {
     pub tenant: String,
-    /// `environment`, `target_group`, `version`.
+    /// `environment`, `target_group`, `version`, `release`.
     pub kind: String,
     pub name: String,
     /// UUID, unique.

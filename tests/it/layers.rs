@@ -10,8 +10,17 @@ use std::{
 use serde_json::{Value, json};
 
 /// Members that take the time and everything random as arguments, and know nothing of the outside.
-const PURE: &[&str] =
-    &["model", "language", "analysis", "protocol", "placement", "domain", "traffic", "ab-releases"];
+const PURE: &[&str] = &[
+    "model",
+    "language",
+    "analysis",
+    "protocol",
+    "placement",
+    "domain",
+    "traffic",
+    "ab-releases",
+    "canary-releases",
+];
 
 /// What speaks to the outside, or asks for the time or for chance.
 const IMPURE: &[&str] = &["tokio", "axum", "sqlx", "reqwest", "tracing", "hyper", "rand"];

@@ -7,6 +7,7 @@ mod ab;
 mod architecture;
 #[path = "../shared/areas.rs"]
 mod areas;
+mod canaries;
 #[path = "../shared/cases.rs"]
 mod cases;
 mod circles;

@@ -52,6 +52,7 @@ pub fn submission(strategy: Strategy, text: &str) -> Command {
         archive: [1; 32],
         parent: None,
         deferred: false,
+        adopts: None,
     };
     Command::Lifecycle(lifecycle::Command::Submit { submission: Box::new(submission), dry_run: false })
 }

@@ -15,7 +15,7 @@ use crate::cli::{
     outcome,
     printable::{Passes, Printable},
     show,
-    source::{self, Functions, Source, SourceSpec},
+    source::{self, Source, SourceSpec},
 };
 use protocol::api::{Diagnostic, Submitted};
 
@@ -23,12 +23,16 @@ use protocol::api::{Diagnostic, Submitted};
 ///
 /// Functions that lie beside the strategy are sent with it: fns.zip, or the folders that it names. If none do, the
 /// manager takes those in the fns/ folder beside it. The same release twice is one release.
+///
+/// A manifest of kind Release is registered. One of kind CanaryRelease becomes a release; submitted again, it is adopted
+/// or deprecated as its transition says.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("Examples:\n  \
     choirmaster release submit canary.yml --dry-run\n  \
     choirmaster release submit releases/22                 release.yml and fns.zip in there\n  \
     choirmaster release submit canary.yml --functions . --wait\n  \
-    choirmaster release submit canary.yml --functions fns.zip --json\n\n{}", outcome::HELP))]
+    choirmaster release submit canary.yml --functions fns.zip --json\n  \
+    choirmaster release submit checkout-2.yml              creates, adopts or deprecates a canary\n\n{}", outcome::HELP))]
 pub struct Args {
     /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
     #[arg(value_name = "FILE|DIR")]
@@ -73,9 +77,9 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
             show::json(out, &submitted)?;
         }
     } else {
-        write!(out, "{}", text_of(&submitted, &source.functions, args.no_start))?;
+        write!(out, "{}", text_of(&submitted, &source, args.no_start))?;
     }
-    if !args.wait {
+    if !args.wait || is_registration(&source) {
         return Ok(0);
     }
     out.flush()?;
@@ -132,9 +136,25 @@ pub(in crate::cli) fn body(
     }
 }
 
+/// Whether it is registered, and there is nothing to follow.
+fn is_registration(source: &Source) -> bool {
+    canary_releases::kind_of(&source.text) == Some("Release")
+}
+
 /// What became of a submission, for people.
-fn text_of(submitted: &Submitted, functions: &Functions, no_start: bool) -> String {
+fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
     let Submitted { id, created, dry_run, participants, excluded, waits_for, forwarded_to, .. } = submitted;
+    if let Some(changed) = &submitted.changed {
+        let mark = if *dry_run { " (dry run)" } else { "" };
+        let mut text = format!("{id}{mark}: {changed}\n");
+        if !dry_run && !is_registration(source) {
+            text.extend([format!("  choirmaster release watch {id} shows how it goes\n")]);
+        }
+        return text;
+    }
+    if is_registration(source) {
+        return format!("{id} is registered already, with the same content\n");
+    }
     let children = show::counted((*participants).into(), "child takes part", "children take part");
     let mut text = match (dry_run, created) {
         (true, true) => format!("{id} would be released: {children}\n"),
@@ -154,7 +174,7 @@ fn text_of(submitted: &Submitted, functions: &Functions, no_start: bool) -> Stri
             "  its target reaches beyond this manager: the one above took it over\n  ({to})\n"
         )]);
     }
-    text.push_str(&source::line(functions));
+    text.push_str(&source::line(&source.functions));
     if !dry_run && *created && no_start {
         text.extend([format!("  it is not started: choirmaster release resume {id}\n")]);
     }

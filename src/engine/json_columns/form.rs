@@ -1,6 +1,6 @@
 //! How the forms of single values are used within others, and which version a form has.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -105,6 +105,19 @@ impl<T, F: Form<T>> Form<Box<T>> for Boxed<F> {
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<T>, D::Error> {
         F::read(deserializer).map(Box::new)
+    }
+}
+
+/// Of what several hold in memory.
+pub(crate) struct Shared<F>(PhantomData<F>);
+
+impl<T, F: Form<T>> Form<Arc<T>> for Shared<F> {
+    fn write<S: Serializer>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        F::write(value, serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<T>, D::Error> {
+        F::read(deserializer).map(Arc::new)
     }
 }
 

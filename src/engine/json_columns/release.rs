@@ -1,10 +1,12 @@
 //! `releases.detail`.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
     assignment::{StageSetForm, no_stages},
-    form::{Boxed, Each, Maybe, Version, forms},
+    form::{Boxed, Each, Maybe, Shared, Version, forms},
     parts::{AgentsForm, AllExcluded, NowForm, PieceForm, PlannedManagerForm},
     pause::PauseForm,
 };
@@ -12,6 +14,7 @@ use domain::release::{
     assignment::{Dated, ReleaseEvent, ReleaseMs, StageSet},
     ending::{Cause, Ending},
     gate::{Gate, Reached, RolloutProgress},
+    lifecycle::Adoption,
     manager::{Agents, Planned},
     offer::Unit,
     parent::{LastReport, ParentOffer},
@@ -85,6 +88,8 @@ pub struct ReleaseDetail {
     /// Of each function what its folders hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<[u64; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Shared<AdoptionForm>>")]
+    pub adopts: Option<Arc<Adoption>>,
 }
 
 /// `precedents.times`.
@@ -347,6 +352,15 @@ struct SaidForm {
     recounts: u32,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Adoption")]
+struct AdoptionForm {
+    kind: String,
+    name: String,
+    id: String,
+    detail: String,
+}
+
 forms! {
     DatedForm = Dated,
     EndingForm = Ending,
@@ -355,6 +369,7 @@ forms! {
     TimeForm = Time,
     ParentOfferForm = ParentOffer,
     SaidForm = LastReport,
+    AdoptionForm = Adoption,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

@@ -2,15 +2,19 @@
 
 use super::Touched;
 use crate::{
-    audit::Actor, effect::Entry, end_notification::ended, json_columns::Times, principals::Principal,
+    audit::{self, Actor},
+    effect::Entry,
+    end_notification::ended,
+    json_columns::Times,
+    principals::Principal,
 };
 use ab_releases::{Kind, Recorded, Uuid, tenant_of};
 use domain::release::{
-    lifecycle::{Change, Submission},
+    lifecycle::{Adoption, Change, Submission},
     state::{End, State},
 };
 use model::{Now, ReleaseKey};
-use store::rows::{PrecedentRow, ServiceReleaseRow, WallMs};
+use store::rows::{PrecedentRow, RegisteredRow, ServiceReleaseRow, WallMs};
 
 impl Touched {
     pub(super) fn note_lifecycle(&mut self, state: &State, change: &Change, actor: &Actor, now: Now) {
@@ -26,6 +30,7 @@ impl Touched {
                 self.runs_of(state, *release);
                 if *end == End::Done {
                     self.precede(state, *release, Some(now.wall_ms), now);
+                    self.adopt(state, *release, actor, now);
                 }
             }
             // To resume is to accept verdicts.
@@ -102,6 +107,28 @@ impl Touched {
         };
         self.named.note(Principal::acting(tenant, actor), now.wall_ms);
         self.service_releases.insert(key, row);
+    }
+
+    /// Registers what a release that has ended well adopts, in the commit of its end.
+    fn adopt(&mut self, state: &State, key: ReleaseKey, actor: &Actor, now: Now) {
+        let Some(release) = state.find(key) else { return };
+        let Some(Adoption { kind, name, id, detail }) = release.adopts.as_deref() else { return };
+        match audit::registered(kind, name, false, None) {
+            Ok(event) => self.event(actor, event),
+            Err(error) => self.unwritable = Some(error),
+        }
+        let tenant = tenant_of(release.id.as_str());
+        self.named.note(Principal::acting(tenant, actor), now.wall_ms);
+        self.register(RegisteredRow {
+            tenant: tenant.to_owned(),
+            kind: kind.clone(),
+            name: name.clone(),
+            id: id.clone(),
+            detail: detail.clone(),
+            at_ms: now.wall_ms,
+            actor: None,
+            removed_ms: None,
+        });
     }
 
     /// The row of the release is written, and all of its members may have moved.

@@ -41,12 +41,12 @@ use domain::release::{
     change::Change,
     command::{Command, NoReply, Refusal, Reply},
     lifecycle, members, rollout,
-    state::{Snapshot, State},
+    state::{Release, Snapshot, State},
 };
 use model::{ChildKey, Now, Outcome, ReleaseId, ReleaseKey};
 use store::{
     StoreError, Writer,
-    rows::{ArchiveRow, AuditRow},
+    rows::{ArchiveRow, AuditRow, RegisteredRow},
 };
 
 /// Most commands in one commit.
@@ -159,7 +159,7 @@ impl Task {
                 round.stored.push(stored);
             }
             Envelope::Register { row, kind, event: (actor, event), in_use, stored } => {
-                if let Some(release) = user_of(&self.state, &row.tenant, kind, &row.name) {
+                if let Some(release) = user_of(&self.state, &row, kind) {
                     let _ = in_use.send(release);
                     return;
                 }
@@ -468,11 +468,13 @@ async fn rounds(
     task.store_writer.writer.release().await
 }
 
-/// A release that is not over and names this.
-fn user_of(state: &State, tenant: &str, kind: Kind, name: &str) -> Option<ReleaseId> {
+/// A release that is not over and names this, or will register it when it ends.
+fn user_of(state: &State, row: &RegisteredRow, kind: Kind) -> Option<ReleaseId> {
     let open = state.releases.values().filter(|release| !release.state.is_over());
-    let open = open.filter(|release| tenant_of(release.id.as_str()) == tenant);
-    let mut using = open.filter(|release| Names::of(&release.strategy).uses(kind, name));
+    let open = open.filter(|release| tenant_of(release.id.as_str()) == row.tenant);
+    let adopts = |release: &Release| release.adopts.as_ref().is_some_and(|adopted| adopted.id == row.id);
+    let mut using =
+        open.filter(|release| adopts(release) || Names::of(&release.strategy).uses(kind, &row.name));
     using.next().map(|release| release.id.clone())
 }
 

@@ -1,5 +1,5 @@
-//! What releases of services name, and operators register: environments, target groups, versions. They differ in what they say; how they
-//! are kept, named, shown and removed is the same.
+//! What releases of services name, and operators register: environments, target groups, versions, and Releases of which canaries are
+//! made. They differ in what they say; how they are kept, named, shown and removed is the same.
 
 use axum::{
     Extension, Json,
@@ -27,6 +27,7 @@ use protocol::{
         VersionSpec,
     },
     api::Note,
+    canary_releases::{RegisteredRelease, ReleaseSpec},
 };
 use store::rows::RegisteredRow;
 
@@ -116,6 +117,25 @@ impl Spec for VersionSpec {
     }
 }
 
+impl Spec for ReleaseSpec {
+    const KIND: Kind = Kind::RegisteredRelease;
+    const STORED: &'static str = "release";
+    const CALLED: &'static str = "registered release";
+    const UNKNOWN: &'static str = "unknown-registered-release";
+    type Shown = RegisteredRelease;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn check(&self) -> Result<(), Fault> {
+        canary_releases::check_release(self)
+    }
+    fn show(self, entry: Entry) -> RegisteredRelease {
+        let Entry { id, tenant_id, created_at, created_by } = entry;
+        RegisteredRelease { id, tenant_id, created_at, created_by, spec: self }
+    }
+}
+
 /// The UUID of something that is named by it, or by its name.
 pub(super) fn id_of(kind: Kind, tenant: &str, named: &str) -> String {
     Uuid::parse(named).unwrap_or_else(|| Uuid::of(kind, &[tenant, named])).to_string()
@@ -198,7 +218,7 @@ pub(super) async fn register_body<S: Spec>(
 }
 
 /// Registers something under its name; the answer tells whether it wasn't there before.
-async fn register<S: Spec>(
+pub(super) async fn register<S: Spec>(
     ctx: &Context,
     tenant: &str,
     spec: S,

@@ -1,5 +1,6 @@
 //! The domain, driven without any shell: rules as stories, and properties over arbitrary sequences of commands.
 
+mod adoption;
 mod analysis;
 mod assignments;
 mod ending;

@@ -15,7 +15,7 @@ use StageStatus::{Completed, Failure, SuccessWaiting};
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The new version got no call: its times are -1, its error rate is 0.
-fn without_calls(stage: &str, status: StageStatus) -> Summary {
+pub fn without_calls(stage: &str, status: StageStatus) -> Summary {
     let none = Times { median: -1.0, minimum: -1.0, maximum: -1.0 };
     Summary { f2_times_summary: none, ..summary(stage, status) }
 }
@@ -34,7 +34,7 @@ fn led(block: &str) -> String {
 }
 
 /// The child asks until it is told to end the stage: after how many minutes.
-fn minutes_until_told(world: &mut World, child: &str, offer: &str, stage: &str) -> u32 {
+pub fn minutes_until_told(world: &mut World, child: &str, offer: &str, stage: &str) -> u32 {
     for minutes in 0..600 {
         if world.may_end(child, offer, stage).unwrap() {
             return minutes;

@@ -5,7 +5,7 @@ mod calls;
 mod course;
 mod hybrid;
 mod names;
-mod player;
+pub mod player;
 mod table;
 mod tenants;
 mod views;

@@ -71,9 +71,9 @@ impl Story {
         let strategy = language::check(&text).strategy.unwrap();
         let id = ReleaseId::parse(id).unwrap();
         let (strategy, text) = (Arc::new(strategy), text.as_str().into());
-        let (digest, archive, parent) = ([1; 32], [2; 32], None);
+        let (digest, archive, parent, adopts) = ([1; 32], [2; 32], None, None);
         let submission =
-            Box::new(Submission { id, strategy, text, digest, archive, parent, deferred: false });
+            Box::new(Submission { id, strategy, text, digest, archive, parent, deferred: false, adopts });
         self.ask(&Command::Lifecycle(lifecycle::Command::Submit { submission, dry_run: false })).unwrap();
     }
 

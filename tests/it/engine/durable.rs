@@ -1,28 +1,40 @@
 //! The whole way of a release on an embedded store, and what a restart leaves of it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
+use ab_releases::{DEFAULT_TENANT, Kind, Uuid};
 use choirmaster::{
     app,
     app::{Manager, Options},
 };
 use domain::{
-    children,
+    children::{self, Poll},
     release::{
         command::{Command, Reply},
-        lifecycle::{self, Submission},
-        rollout,
+        lifecycle::{self, Adoption, Submission},
+        members, rollout,
         state::Release,
     },
 };
-use engine::{By, audit::Actor};
+use engine::{By, EngineError, audit::Actor, json_columns, registering::Registration};
 use http_api::context::PATIENCE;
 use language::functions;
-use model::ReleaseId;
+use model::{ReleaseId, StageStatus};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
+use store::{
+    StoreError,
+    rows::{Batch, RegisteredRow},
+};
 
-use crate::world::client;
+use super::faulty::{self, first_poll, wait_until};
+use crate::{store::place::Place, world::client};
 
 pub const AREA: &str = r#"{"type":"Polygon","coordinates":[[[13.34,52.49],[13.47,52.49],[13.47,52.55],[13.34,52.55],[13.34,52.49]]]}"#;
 
@@ -31,7 +43,8 @@ pub async fn start(folder: &Path) -> Manager {
     app::start(Options::local(store, Path::new(env!("CARGO_MANIFEST_DIR")).to_owned())).await.unwrap()
 }
 
-pub async fn submit(manager: &Manager, text: &str) -> Reply {
+/// A strategy as it is submitted, and its functions.
+fn submission(text: &str) -> (Submission, functions::Archive) {
     let strategy = language::check(text).strategy.unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = functions::from_folder(root, &strategy, &functions::Limits::default()).unwrap();
@@ -43,7 +56,13 @@ pub async fn submit(manager: &Manager, text: &str) -> Reply {
         archive: archive.digest,
         parent: None,
         deferred: false,
+        adopts: None,
     };
+    (submitted, archive)
+}
+
+pub async fn submit(manager: &Manager, text: &str) -> Reply {
+    let (submitted, archive) = submission(text);
     let by = By { actor: Actor::Operator("test".to_owned()), note: None };
     manager.engine.submit(Box::new(submitted), archive.bytes, false, by, PATIENCE).await.unwrap()
 }
@@ -240,3 +259,99 @@ async fn an_id_that_was_replaced_does_not_count_as_a_silent_child() {
     assert_eq!(listed().await, 3);
     manager.stop().await.unwrap();
 }
+
+/// The row of the registered Release `shop`, as it is with this version.
+fn registered(version: u32) -> RegisteredRow {
+    let (tenant, kind, name) = (DEFAULT_TENANT.to_owned(), "release".to_owned(), "shop".to_owned());
+    let id = Uuid::of(Kind::RegisteredRelease, &[&tenant, &name]).to_string();
+    let detail = format!(r#"{{"version":{version}}}"#);
+    RegisteredRow { tenant, kind, name, id, detail, at_ms: 1, actor: None, removed_ms: None }
+}
+
+/// A child ends a stage well.
+fn ended(offer: &str, stage: &str) -> Command {
+    let report = json_columns::received(crate::releases::summary(stage, StageStatus::Completed)).unwrap();
+    let (child, offer) = ("child".to_owned(), offer.to_owned());
+    Command::Members(members::Command::Result { child, offer, reports: vec![report] })
+}
+
+type Error = fn() -> StoreError;
+
+/// What is the matter with a store that is to register something, and how often it said so.
+type Matter = Arc<(Mutex<Option<Error>>, AtomicUsize)>;
+
+async fn what_is_adopted_stands_there_with_the_end_or_not_at_all(place: &Place) {
+    let matter = Matter::default();
+    let is_the_matter = Arc::clone(&matter);
+    let fault = move |batch: Option<&Batch>| {
+        let registers = batch.is_some_and(|batch| !batch.writes.registered.is_empty());
+        let error = is_the_matter.0.lock().unwrap().filter(|_| registers)?;
+        is_the_matter.1.fetch_add(1, Ordering::Relaxed);
+        Some(error())
+    };
+    let started = faulty::start_at(&place.url, fault).await;
+    let engine = started.engine;
+    let ops = || By { actor: Actor::Operator("ops".to_owned()), note: None };
+    let register = async |version: u32| {
+        engine.register(Kind::RegisteredRelease, registered(version), ops(), PATIENCE).await.unwrap()
+    };
+    let tell = async |command: Command| engine.call(command, By::CHILD, PATIENCE).await;
+    let stands = async || {
+        let release = engine.reader().release("canary").await.unwrap().unwrap();
+        let row = engine.reader().registered_one(&registered(1).id).await.unwrap().unwrap();
+        (release.state, row.detail)
+    };
+
+    let poll = first_poll("child");
+    let known = Poll { child: Some(poll.fresh.clone()), ..poll.clone() };
+    for poll in [poll, known.clone()] {
+        tell(Command::Children(children::Command::Poll(poll))).await.unwrap();
+    }
+    assert_eq!(register(1).await, Registration::Stored);
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml")).unwrap();
+    let (mut submitted, archive) = submission(&text);
+    let stage = submitted.strategy.stages[0].name.clone();
+    let RegisteredRow { kind, name, id, detail, .. } = registered(2);
+    submitted.adopts = Some(Arc::new(Adoption { kind, name, id, detail }));
+    engine.submit(Box::new(submitted), archive.bytes, false, ops(), PATIENCE).await.unwrap();
+    for offer in ["canary", "canary.rollout"] {
+        tell(Command::Children(children::Command::Poll(known.clone()))).await.unwrap();
+        let (child, offer) = ("child".to_owned(), offer.to_owned());
+        tell(Command::Members(members::Command::Fetch { child, offer: offer.clone() })).await.unwrap();
+        if offer == "canary" {
+            tell(ended(&offer, &stage)).await.unwrap();
+        }
+    }
+    let in_use = Registration::InUse(ReleaseId::parse("canary").unwrap());
+    assert_eq!(register(3).await, in_use, "what it adopts can't be stale");
+    let before = ("Running".to_owned(), registered(1).detail);
+    assert_eq!(stands().await, before);
+
+    let last = || ended("canary.rollout", "choirmaster rollout");
+    // Refused for good: the state is what the store has again, with what is to be adopted.
+    *matter.0.lock().unwrap() = Some(|| StoreError::Refused("of the test".to_owned()));
+    let refused = tell(last()).await;
+    assert!(matches!(refused, Err(EngineError::Failed)), "{refused:?}");
+    assert_eq!(stands().await, before);
+    // Not there for a while: the same commit is tried again.
+    *matter.0.lock().unwrap() = Some(|| StoreError::Unavailable("of the test".to_owned()));
+    matter.1.store(0, Ordering::Relaxed);
+    let call = tokio::spawn({
+        let (engine, last) = (engine.clone(), last());
+        async move { engine.call(last, By::CHILD, PATIENCE).await }
+    });
+    wait_until(|| matter.1.load(Ordering::Relaxed) > 1).await;
+    assert_eq!(stands().await, before);
+    *matter.0.lock().unwrap() = None;
+    call.await.unwrap().unwrap();
+    assert_eq!(stands().await, ("Done".to_owned(), registered(2).detail));
+    // It is over: others may change what it has adopted, and what comes late adopts nothing again.
+    assert_eq!(register(3).await, Registration::Stored);
+    tell(last()).await.unwrap();
+    assert_eq!(stands().await, ("Done".to_owned(), registered(3).detail));
+    engine.stop().await;
+    started.task.await.unwrap().unwrap();
+}
+
+crate::store::place::stories!(what_is_adopted_stands_there_with_the_end_or_not_at_all);

@@ -19,8 +19,12 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A manager on a store in this folder that asks what is the matter before it writes.
 pub async fn start(folder: &Path, fault: impl Fault + 'static) -> RunningEngine {
-    let store = format!("sqlite://{}", folder.join("choir.db").display());
-    let (store, reader) = url::open(&store, &OpenOptions::new()).await.unwrap();
+    start_at(&format!("sqlite://{}", folder.join("choir.db").display()), fault).await
+}
+
+/// A manager on the store of this URL that asks what is the matter before it writes.
+pub async fn start_at(place: &str, fault: impl Fault + 'static) -> RunningEngine {
+    let (store, reader) = url::open(place, &OpenOptions::new()).await.unwrap();
     let writer = Box::new(Faulty { store, fault });
     engine::start(writer, reader, Settings::default(), TaskSettings::default()).await.unwrap()
 }

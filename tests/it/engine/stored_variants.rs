@@ -6,6 +6,7 @@ use domain::release::{
     change::Change,
     ending::Cause,
     gate::Gate,
+    lifecycle::Adoption,
     manager::Agents,
     members::Change as OfMember,
     offer::Unit,
@@ -225,6 +226,17 @@ fn stored_gates_and_reported_statuses_keep_their_names() {
         let (before, _) = text.split_once(r#""accepted""#).unwrap();
         read::<ReleaseDetail>(&format!("{before}{parent}")).parent.unwrap().said.unwrap().status
     });
+}
+
+#[test]
+fn what_a_release_adopts_has_the_names_that_it_had_and_nothing_adopted_leaves_no_name() {
+    let without = release_detail(RUNNING, "");
+    assert_eq!(read::<ReleaseDetail>(&without).adopts, None);
+    let adopts = r#","adopts":{"kind":"release","name":"shop","id":"i","detail":"{\"version\":2}"}}"#;
+    let with = without.strip_suffix('}').unwrap().to_owned() + adopts;
+    let [kind, name, id, detail] = ["release", "shop", "i", r#"{"version":2}"#].map(str::to_owned);
+    let adopted = read::<ReleaseDetail>(&with).adopts.unwrap();
+    assert_eq!(*adopted, Adoption { kind, name, id, detail });
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Everything {
         for id in known.registered.keys() {
             self.registered.extend(reader.registered_one(id).await.unwrap().map(|row| (id.clone(), row)));
         }
-        for kind in ["environment", "version"] {
+        for kind in ["environment", "version", "release"] {
             let (mut listed, mut after): (Vec<RegisteredRow>, String) = (Vec::new(), String::new());
             loop {
                 let page = reader.registered("t", kind, &after, 2).await.unwrap();

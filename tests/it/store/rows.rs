@@ -278,7 +278,7 @@ fn unique<T: std::fmt::Debug, K: Ord>(
 
 prop_compose! {
     /// All of one tenant, so that they can be listed.
-    fn any_registered()(kind in prop_oneof![Just("environment"), Just("version")], name in 0_u32..6, detail in text(),
+    fn any_registered()(kind in prop_oneof![Just("environment"), Just("version"), Just("release")], name in 0_u32..6, detail in text(),
         at_ms in any::<i64>(), actor in option::of(text()), removed_ms in option::of(any::<i64>())) -> RegisteredRow {
         let name = format!("{kind}-{name}");
         RegisteredRow { tenant: "t".to_owned(), kind: kind.to_owned(), id: format!("id of {name}"), name, detail, at_ms,

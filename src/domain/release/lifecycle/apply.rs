@@ -74,6 +74,10 @@ impl Release {
 
     fn try_again(&mut self) {
         (self.ending, self.first_fault) = (None, None);
+        if matches!(self.state, ReleaseState::Over { end: End::Done, .. }) {
+            // It is adopted already, and may have been replaced since.
+            self.adopts = None;
+        }
         if self.state.is_over() {
             // Nobody else is in it: those who get another attempt meet the barriers anew.
             self.gates.stand.level = self.gates.levels.barrier_from(0);
@@ -86,7 +90,7 @@ impl Release {
 impl State {
     fn submit(&mut self, key: ReleaseKey, submitted: &Submission, now: Now) {
         self.next_release = self.next_release.max(key.0 + 1);
-        self.known.insert(submitted.id.clone(), ReleaseRecord { key, digest: submitted.digest });
+        self.known.insert(submitted.id.clone(), ReleaseRecord { key, digest: submitted.recognised_by() });
         self.shared.releases.insert(key, Release::new(key, submitted, now));
     }
 

@@ -24,4 +24,4 @@ pub use participants::membership;
 pub(super) use participants::{is_in_place, lacks_of};
 pub(super) use roll_back::roll_back;
 pub(super) use routers_first::routers_back;
-pub use submission::Submission;
+pub use submission::{Adoption, Submission};

@@ -18,7 +18,7 @@ use model::{Now, ReleaseId, ReleaseKey, tenant};
 
 pub(in crate::release) fn decide(state: &State, submitted: &Submission, dry_run: bool, now: Now) -> Decision {
     if let Some(known) = state.known.get(&submitted.id) {
-        if known.digest != submitted.digest {
+        if known.digest != submitted.recognised_by() {
             return Decision::refused(Refusal::IdTaken(submitted.id.clone()));
         }
         let outlook = outlook(state, &submitted.strategy, known.key, now);

@@ -39,6 +39,7 @@ pub fn submission(
         text: String::from_utf8_lossy(text).into(),
         parent: Some(ParentOffer::new(offer.to_owned())),
         deferred: false,
+        adopts: None,
     })
 }
 

@@ -12,7 +12,7 @@ use crate::{
         clock::{ReleaseClock, ReleaseMs},
         ending::Ending,
         gate::{Gates, WavePlan},
-        lifecycle::Submission,
+        lifecycle::{Adoption, Submission},
         manager::Managers,
         parent::ParentOffer,
         previous_run::Timed,
@@ -32,6 +32,8 @@ pub struct Release {
     pub archive: [u8; 32],
     /// `None`: it was submitted here.
     pub parent: Option<ParentOffer>,
+    /// What is registered when it ends as [`End::Done`](super::End::Done); `None`: nothing, or it was and the release is tried again.
+    pub adopts: Option<Arc<Adoption>>,
     pub state: ReleaseState,
     pub revision: Revision,
     /// The number of its revision when somebody acted on it last.
@@ -107,9 +109,10 @@ impl Release {
             id: submitted.id.clone(),
             strategy: Arc::clone(&submitted.strategy),
             text: Arc::clone(&submitted.text),
-            digest: submitted.digest,
+            digest: submitted.recognised_by(),
             archive: submitted.archive,
             parent: submitted.parent.clone(),
+            adopts: submitted.adopts.clone(),
             state: ReleaseState::Planned,
             revision: Revision::default(),
             acted: 0,

@@ -5,6 +5,7 @@ mod act;
 pub mod actions;
 pub(super) mod advice;
 mod approve;
+mod canary;
 mod changed;
 mod child_form;
 mod children;

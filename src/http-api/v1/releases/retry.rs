@@ -4,6 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     act::act,
+    canary::check_retry,
     if_match::{self, IfMatch},
 };
 use crate::{
@@ -32,5 +33,6 @@ pub(super) async fn handle(
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
     let command = Command::Lifecycle(lifecycle::Command::Retry { release: id.clone() });
+    check_retry(&ctx, &id).await?;
     act(&ctx, &id, command, by, seen).await
 }

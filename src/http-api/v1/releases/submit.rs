@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    advice,
+    advice, canary,
     forward::{self, passed},
     upload::{self, Upload},
 };
@@ -36,6 +36,7 @@ use language::{
     Checked, Diagnostic, Severity, Strategy, TextPlaces, functions,
     functions::{Archive, ArchiveError},
 };
+use model::Role;
 use protocol::api::{self, Note, Submitted};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -69,22 +70,28 @@ pub struct SubmissionParts {
 ///
 /// The same id with the same content is answered 200 and changes nothing, unless nobody could take part: then it is planned
 /// once more. With other content it is refused.
+///
+/// A text of `kind: Release` is registered, and one of `kind: CanaryRelease` becomes a release. The same `CanaryRelease` with another
+/// `spec.transition` is adopted or deprecated: `changed` says what became of it. To adopt takes the role approver.
 #[utoipa::path(post, path = "/release", operation_id = "submit_release", tag = "releases",
     params(Parameters),
     request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
-        description = "The strategy, alone or with a zip of its functions."),
+        description = "The strategy, alone or with a zip of its functions; or a manifest of `kind: CanaryRelease` or `kind: Release` alone, \
+            as YAML, or as JSON that is sent as YAML."),
     responses(
         (status = 201, body = Submitted, description = "Created.", headers(("Location" = String))),
-        (status = 200, body = Submitted, description = "It was there already, or it was a dry run."),
+        (status = 200, body = Submitted,
+            description = "It was there already, and was changed if `changed` says so; or it was a dry run."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
-            description = "The id has other content, or a release is in the way."),
+            description = "The id has other content, or a release is in the way; or a CanaryRelease is not in a state for its transition."),
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
         (status = 415, body = api::Problem, content_type = "application/problem+json",
             description = "Neither YAML nor multipart."),
         (status = 503, body = api::Problem, content_type = "application/problem+json",
             description = "It is to go to the manager above, which does not answer; nothing was submitted."),
         (status = 422, body = api::Problem, content_type = "application/problem+json",
-            description = "The strategy or its functions have faults; all of the strategy's are listed."),
+            description = "The strategy or its functions have faults; all of the strategy's are listed. Or a field of a CanaryRelease or \
+                Release can't be taken; it is named."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
@@ -99,12 +106,32 @@ pub(super) async fn handle(
     let by = acting(operator.as_deref(), Note { by, note })?;
     let passed = passed(&ctx, request.headers())?;
     let upload = upload::read(&ctx, request).await?;
+    if canary_releases::kind_of(&upload.strategy).is_some() {
+        if deferred {
+            let detail = "a CanaryRelease or Release can't wait for its start: leave start=false out";
+            return Err(Problem::bad_request(detail));
+        }
+        let may_approve = operator.is_none_or(|Extension(one)| one.grant.has_any(&[Role::Approver]));
+        let asked = canary::Asked { dry_run, by, scope, caller, may_approve };
+        return canary::submit(&ctx, &upload, asked).await;
+    }
     let (preparing, whose) = (ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || prepare(&upload, &preparing, &whose)).await??;
+    let how = How { dry_run, deferred, by, scope };
     if prepared.goes_up {
-        let how = How { dry_run, deferred, by, scope };
         return forward::hand_over(&ctx, prepared, passed, how).await;
     }
+    let (status, body) = submit_prepared(&ctx, prepared, how, &caller).await?;
+    Ok(answered(status, body))
+}
+
+/// Submits what has been checked: 201 where it wasn't there. `caller`: to whom the releases are named that it waits for.
+pub(super) async fn submit_prepared(
+    ctx: &Context,
+    prepared: Prepared,
+    How { dry_run, deferred, by, scope }: How,
+    caller: &Scope,
+) -> Result<(StatusCode, Submitted), Problem> {
     let Prepared { mut submission, archive, mut warnings, places, .. } = prepared;
     submission.deferred = deferred;
     let (id, strategy) = (submission.id.clone(), Arc::clone(&submission.strategy));
@@ -112,24 +139,30 @@ pub(super) async fn handle(
     let _turn = match scope.tenant().filter(|_| ctx.view().releases.key_of(id.as_str()).is_none()) {
         Some(tenant) => {
             let bytes = submission.text.len() + archive.bytes.len();
-            Some(quota::for_release(&ctx, tenant, bytes as u64).await?)
+            Some(quota::for_release(ctx, tenant, bytes as u64).await?)
         }
         None => None,
     };
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by.clone(), PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
     warnings.extend(advice::warnings(&strategy, &places, &outlook.advice));
-    let created = created || !dry_run && begins_again(&ctx, id.as_str(), by).await?;
+    let created = created || !dry_run && begins_again(ctx, id.as_str(), by).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let mut body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
     body.waits_for = body.waits_for.iter().map(|id| caller.name(id).to_owned()).collect();
     body.waits_for.dedup();
+    Ok((status, body))
+}
+
+/// The answer to a submission, with the place of the release.
+pub(super) fn answered(status: StatusCode, body: Submitted) -> Response {
+    let location = HeaderValue::try_from(format!("/api/v1/releases/{}", body.id));
+    let location = location.ok().filter(|_| !body.dry_run);
     let mut response = (status, Json(body)).into_response();
-    let location = HeaderValue::try_from(format!("/api/v1/releases/{id}"));
-    if let Some(location) = location.ok().filter(|_| !dry_run) {
+    if let Some(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
 }
 
 /// Plans a release once more in which nobody could take part; false: it was another one.
@@ -147,7 +180,8 @@ async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> 
 }
 
 /// How a release ends in which nobody takes part.
-const NO_PARTICIPANTS: ReleaseState = ReleaseState::Over { end: End::NoParticipants, unconfirmed: 0 };
+pub(super) const NO_PARTICIPANTS: ReleaseState =
+    ReleaseState::Over { end: End::NoParticipants, unconfirmed: 0 };
 
 /// What is to become of a submission, and who wants it.
 pub(super) struct How {
@@ -169,6 +203,11 @@ pub struct Prepared {
 /// Checks the strategy, packs its functions, and digests both: all that a release must pass, whether it is planned or
 /// submitted.
 pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared, Problem> {
+    if let Some(kind) = canary_releases::kind_of(&upload.strategy) {
+        let detail =
+            format!("kind: {kind} is no strategy: POST /release takes it, and with dry_run=true checks it");
+        return Err(Problem::bad_request(detail));
+    }
     if upload.strategy.contains(&0) {
         return Err(Problem::bad_request(
             "the strategy has the character NUL in it, which no store can keep",
@@ -200,6 +239,7 @@ pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared
         archive: archive.digest,
         parent: None,
         deferred: false,
+        adopts: None,
         strategy: Arc::new(strategy.with_contents(&archive.contents)),
         text,
     };
@@ -244,6 +284,7 @@ fn answer(id: &str, created: bool, dry_run: bool, outlook: &Outlook, warnings: &
         id: id.to_owned(),
         created,
         dry_run,
+        changed: None,
         forwarded_to: None,
         participants: outlook.participants,
         excluded: outlook.excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect(),

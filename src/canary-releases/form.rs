@@ -1,0 +1,333 @@
+//! What a document may say by itself, before anybody looks up what it names.
+
+use std::collections::BTreeSet;
+
+use ab_releases::{Fault, check_environment, check_version};
+use language::{CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, nearest};
+use model::{MAX_RELEASE_ID_LEN, ReleaseId, text::is_unprintable};
+use protocol::{
+    ab_releases::{EnvironmentDefaults, EnvironmentSpec, VersionSpec},
+    canary_releases::{CanaryPort, CanaryReleaseSpec, Manifest, ReleaseService, ReleaseSpec, ReleaseVersion},
+};
+use serde_json::Value;
+use traffic::desired::{Name, is_path};
+
+use super::words::{listed, quoted};
+
+/// Longest configuration of a version, in bytes: 32 KiB.
+pub const MAX_CONFIG_BYTES: usize = 32 * 1024;
+
+/// The most services of a release.
+const MAX_SERVICES: usize = 64;
+
+/// The most versions of a release.
+const MAX_VERSIONS: usize = 100;
+
+/// The most ports of a service: as many as strategies have.
+const MAX_PORTS: usize = 16;
+
+/// The part of a release that isn't named.
+const ROOT: &str = "/";
+
+/// A canary that may be what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canary {
+    pub name: String,
+    /// With a path, a configuration that is a text, and one service with one port or more.
+    pub spec: CanaryReleaseSpec,
+    /// What it gets of the calls: 0 to 100 percent.
+    pub weight: u8,
+    pub transition: Transition,
+}
+
+/// What becomes of a canary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transition {
+    /// Calls are shared.
+    #[default]
+    None,
+    /// The release becomes what the canary is.
+    Adopted,
+    /// All is as it was.
+    Deprecated,
+}
+
+impl Transition {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "" => Some(Self::None),
+            "Adopted" => Some(Self::Adopted),
+            "Deprecated" => Some(Self::Deprecated),
+            _ => None,
+        }
+    }
+}
+
+/// # Errors
+///
+/// The first field that can't be taken.
+pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fault> {
+    let Manifest { metadata, mut spec, .. } = manifest;
+    release_id(&metadata.name, MAX_RELEASE_ID_LEN)?;
+    spec.release.parse::<Name>().map_err(|error| Fault::new("spec.release", error.to_string()))?;
+    if spec.path.is_empty() {
+        ROOT.clone_into(&mut spec.path);
+    }
+    check_node("spec.path", &spec.path)?;
+    if spec.config.is_null() {
+        spec.config = Value::String(String::new());
+    }
+    let config = spec.config.as_str();
+    let config =
+        config.ok_or_else(|| Fault::new("spec.config", "it is text: put it in quotes, or behind |"))?;
+    check_config(config)?;
+    let ports = match &spec.services[..] {
+        [] => {
+            let why = "without a service there is nothing to share: name one";
+            return Err(Fault::new("spec.services", why));
+        }
+        [service] => &service.ports,
+        several => {
+            let count = several.len();
+            let why =
+                format!("{count} of them shift together from a later version of choirmaster on: name one");
+            return Err(Fault::new("spec.services", why));
+        }
+    };
+    let weight = weight(ports)?;
+    if !spec.resources.is_empty() {
+        let why = format!(
+            "the targets of version {} run already, so nothing here limits them: leave it out",
+            spec.version
+        );
+        return Err(Fault::new("spec.resources", why));
+    }
+    let transition = Transition::named(&spec.transition)
+        .ok_or_else(|| Fault::new("spec.transition", "it is Adopted or Deprecated, or left out"))?;
+    Ok(Canary { name: metadata.name, spec, weight, transition })
+}
+
+/// The id of the release that a canary is: its name, as it stands there, so that whoever has the one has the other.
+///
+/// # Errors
+///
+/// It is no id of so many bytes.
+pub(super) fn release_id(name: &str, longest: usize) -> Result<ReleaseId, Fault> {
+    let id = ReleaseId::parse(name).ok().filter(|_| name.len() <= longest);
+    id.ok_or_else(|| {
+        Fault::new("metadata.name", format!("it has 1 to {longest} letters, digits and . _ ~ -"))
+    })
+}
+
+/// The weight that all ports have.
+fn weight(ports: &[CanaryPort]) -> Result<u8, Fault> {
+    check_ports("spec.services[0].ports", ports.len())?;
+    let mut found = None;
+    for (at, port) in ports.iter().enumerate() {
+        let field = |name: &str| format!("spec.services[0].ports[{at}].{name}");
+        if ports[..at].iter().any(|before| before.port == port.port) {
+            return Err(Fault::new(field("port"), format!("port {} is named twice", port.port)));
+        }
+        let given = port.config.weight;
+        let given =
+            given.ok_or_else(|| Fault::new(field("config.weight"), "there is none: write 0 to 100"))?;
+        let weight = u8::try_from(given).ok().filter(|weight| *weight <= 100);
+        let weight = weight.ok_or_else(|| {
+            Fault::new(field("config.weight"), format!("{given} is no weight: it is from 0 to 100"))
+        })?;
+        let first = *found.get_or_insert(weight);
+        if first != weight {
+            let why = format!("all ports of a service have one weight, and the first of them has {first}");
+            return Err(Fault::new(field("config.weight"), why));
+        }
+    }
+    Ok(found.unwrap_or_default())
+}
+
+fn check_ports(field: &str, count: usize) -> Result<(), Fault> {
+    match count {
+        0 => Err(Fault::new(field, "a service has ports whose calls are shared: name one")),
+        1..=MAX_PORTS => Ok(()),
+        _ => Err(Fault::new(field, format!("a service has at most {MAX_PORTS} ports"))),
+    }
+}
+
+/// The path of a part of a release.
+fn check_node(field: &str, path: &str) -> Result<(), Fault> {
+    if path == ROOT || is_path(path) {
+        return Ok(());
+    }
+    let why = format!("{} is no path of whole segments, as in /api; / is the release itself", quoted(path));
+    Err(Fault::new(field, why))
+}
+
+fn check_config(text: &str) -> Result<(), Fault> {
+    if text.len() > MAX_CONFIG_BYTES {
+        let why = format!("it has at most {MAX_CONFIG_BYTES} bytes, this one has {}", text.len());
+        return Err(Fault::new("spec.config", why));
+    }
+    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        return Err(Fault::new("spec.config", "it has no control characters but line breaks and tabs"));
+    }
+    Ok(())
+}
+
+/// # Errors
+///
+/// The first field that can't be taken.
+pub(super) fn release(manifest: Manifest<ReleaseSpec>) -> Result<ReleaseSpec, Fault> {
+    let Manifest { metadata, mut spec, .. } = manifest;
+    if !spec.name.is_empty() && spec.name != metadata.name {
+        return Err(Fault::new("spec.name", "metadata.name says it: leave it out"));
+    }
+    spec.name = metadata.name;
+    check_release(&spec)?;
+    Ok(spec)
+}
+
+/// Whether a release can be registered so. Fields are called as in its manifest.
+///
+/// # Errors
+///
+/// The first field that can't be taken.
+pub fn check_release(spec: &ReleaseSpec) -> Result<(), Fault> {
+    spec.name.parse::<Name>().map_err(|error| Fault::new("metadata.name", error.to_string()))?;
+    check_labels(spec)?;
+    if spec.services.is_empty() || spec.services.len() > MAX_SERVICES {
+        return Err(Fault::new("spec.services", format!("a release has 1 to {MAX_SERVICES} services")));
+    }
+    for (at, service) in spec.services.iter().enumerate() {
+        if spec.services[..at].iter().any(|before| before.name == service.name) {
+            let why = format!("there are two services {}", quoted(&service.name));
+            return Err(Fault::new(format!("spec.services[{at}].name"), why));
+        }
+        check_service(spec, at, service)?;
+    }
+    if spec.versions.is_empty() || spec.versions.len() > MAX_VERSIONS {
+        return Err(Fault::new("spec.versions", format!("a release has 1 to {MAX_VERSIONS} versions")));
+    }
+    for (at, version) in spec.versions.iter().enumerate() {
+        let field = format!("spec.versions[{at}]");
+        if version.version < 1 {
+            let why = format!("{} is no version: they count from 1", version.version);
+            return Err(Fault::new(format!("{field}.version"), why));
+        }
+        if spec.versions[..at].iter().any(|before| before.version == version.version) {
+            let why = format!("there are two versions {}", version.version);
+            return Err(Fault::new(format!("{field}.version"), why));
+        }
+        check_targets(spec, &field, version)?;
+    }
+    version_of(spec, spec.version)?;
+    check_config(&spec.config)
+}
+
+/// A version of a release, by its number.
+///
+/// # Errors
+///
+/// There is none.
+pub(super) fn version_of(of: &ReleaseSpec, number: i32) -> Result<&ReleaseVersion, Fault> {
+    let found = of.versions.iter().find(|version| version.version == number);
+    found.ok_or_else(|| {
+        let known = listed(of.versions.iter().map(|version| version.version));
+        Fault::new("spec.version", format!("release {} has no version {number}; it has {known}", of.name))
+    })
+}
+
+/// What strategies refuse, and what is registered elsewhere is not held to.
+fn check_labels(spec: &ReleaseSpec) -> Result<(), Fault> {
+    if spec.routers.len() > MAX_TARGET_LABELS {
+        return Err(Fault::new("spec.routers", format!("at most {MAX_TARGET_LABELS} labels")));
+    }
+    let is_bad = |text: &String| {
+        text.trim().is_empty() || text.len() > MAX_NAME_BYTES || text.chars().any(is_unprintable)
+    };
+    if spec.routers.iter().any(|(key, value)| is_bad(key) || is_bad(value)) {
+        let why = format!(
+            "a label has a key and a value, each of at most {MAX_NAME_BYTES} bytes without control characters"
+        );
+        return Err(Fault::new("spec.routers", why));
+    }
+    Ok(())
+}
+
+fn check_service(spec: &ReleaseSpec, at: usize, service: &ReleaseService) -> Result<(), Fault> {
+    let field = format!("spec.services[{at}]");
+    service.name.parse::<Name>().map_err(|error| Fault::new(format!("{field}.name"), error.to_string()))?;
+    check_node(&format!("{field}.path"), &service.path)?;
+    check_ports(&format!("{field}.ports"), service.ports.len())?;
+    let environment = EnvironmentSpec {
+        name: spec.name.clone(),
+        service: service.name.clone(),
+        routers: spec.routers.clone(),
+        ports: service.ports.clone(),
+        defaults: EnvironmentDefaults::default(),
+    };
+    check_environment(&environment).map_err(|Fault { field: inner, why }| match inner.as_str() {
+        "routers" => Fault::new("spec.routers", why),
+        _ => Fault::new(format!("{field}.{inner}"), why),
+    })?;
+    let protocols = service.ports.iter().filter_map(|port| protocol(&port.protocol));
+    let kinds: BTreeSet<&str> =
+        protocols.map(|one| if one.is_http() { Protocol::Http.name() } else { one.name() }).collect();
+    if kinds.len() > 1 {
+        let why = "the ports of a service are all of HTTP and HTTPS, all of TCP, or all of UDP: make services of them";
+        return Err(Fault::new(format!("{field}.ports"), why));
+    }
+    Ok(())
+}
+
+/// A protocol by its name.
+fn protocol(name: &str) -> Option<Protocol> {
+    Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+}
+
+/// Each service has targets, and nothing else has.
+fn check_targets(spec: &ReleaseSpec, field: &str, version: &ReleaseVersion) -> Result<(), Fault> {
+    let field = |service: &str| format!("{field}.targets.{service}");
+    let is_known = |name: &String| spec.services.iter().any(|service| service.name == *name);
+    if let Some(name) = version.targets.keys().find(|name| !is_known(name)) {
+        let short: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+        return Err(Fault::new(field(&short), no_service(&spec.name, name, service_names(spec))));
+    }
+    for ReleaseService { name, .. } in &spec.services {
+        let targets = version.targets.get(name).filter(|targets| !targets.is_empty());
+        let targets = targets.ok_or_else(|| {
+            let why =
+                format!("version {} of service {name} has no targets: name at least one", version.version);
+            Fault::new(field(name), why)
+        })?;
+        let made_up = VersionSpec {
+            name: format!("v{}", version.version),
+            targets: targets.clone(),
+            digest: None,
+            path: None,
+            env: None,
+        };
+        check_version(&made_up).map_err(|Fault { field: inner, why }| {
+            let place = inner.strip_prefix("targets").unwrap_or_default();
+            Fault::new(field(name) + place, why)
+        })?;
+    }
+    Ok(())
+}
+
+fn service_names(of: &ReleaseSpec) -> Vec<&str> {
+    of.services.iter().map(|service| service.name.as_str()).collect()
+}
+
+/// That a release has no such service.
+pub(super) fn no_service(release: &str, name: &str, known: Vec<&str>) -> String {
+    let start = format!("release {release} has no service {}", quoted(name));
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("{start}; did you mean {near}?"),
+        None => format!("{start}; it has {}", listed(known)),
+    }
+}
+
+/// Where a version of a service listens, in an order that doesn't depend on how it is written.
+pub(super) fn targets_of(version: &ReleaseVersion, service: &str) -> BTreeSet<CallTarget> {
+    let all = version.targets.get(service).into_iter().flatten();
+    all.filter_map(|text| text.parse().ok()).collect()
+}

@@ -1,0 +1,17 @@
+//! Annotations by which a strategy says that it is that of a canary.
+//!
+//! Stored strategies have them, so their keys never change.
+
+use language::Strategy;
+
+/// What the canary was asked to be: its digest.
+pub const CANARY: &str = "canary-release";
+
+/// The version that the canary runs.
+pub const VERSION: &str = "version";
+
+/// The digest of the canary that a strategy is of; `None`: it is of none.
+#[must_use]
+pub fn digest_of(strategy: &Strategy) -> Option<&str> {
+    strategy.annotations.get(CANARY).map(String::as_str)
+}

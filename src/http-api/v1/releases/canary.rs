@@ -1,0 +1,497 @@
+//! `POST /release` with a manifest: `kind: Release` registers one, `kind: CanaryRelease` creates a canary of one that is registered, or
+//! adopts or deprecates it.
+//!
+//! A canary is a release with one stage, and nothing of it is kept beside that release: what was asked for is known again by an
+//! annotation of its strategy, and how far it has come is read from the release each time. So whoever submits the same manifest again,
+//! after a crash in the middle for instance, changes what is still to be changed, and nothing else.
+//!
+//! At most one canary of a registered release is under way: the base of a second one would be gone once the first is adopted.
+//!
+//! Not here: changing the weight of a canary that is there.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    act::check_note,
+    show,
+    submit::{self, How, NO_PARTICIPANTS, answered, submit_prepared},
+    upload::Upload,
+};
+use crate::{
+    Context,
+    context::PATIENCE,
+    problem::Problem,
+    scope::Scope,
+    v1::{
+        registry::{self, Spec as _},
+        tenant::tenant_of,
+    },
+};
+use ab_releases::{Fault, Kind, Names, Uuid};
+use canary_releases::{Canary, Document, Transition};
+use domain::release::{
+    command::Command,
+    lifecycle::{self, Adoption},
+    rollout, stages,
+    state::{End, ReleaseState, Snapshot},
+};
+use engine::{By, EngineError, json_columns};
+use language::Strategy;
+use model::{MAX_RELEASE_ID_LEN, TenantName};
+use protocol::{
+    api::{Diagnostic, Submitted},
+    canary_releases::ReleaseSpec,
+};
+
+/// The stage of a canary, as its strategy calls it.
+const STAGE: &str = "canary";
+
+/// A warning of strategies that helps nobody here: a manifest has no place for a condition.
+const NO_CONDITION: &str = "no-condition";
+
+/// What is to become of a manifest, and who wants it.
+pub(super) struct Asked {
+    pub dry_run: bool,
+    pub by: By,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Who asks.
+    pub caller: Scope,
+    /// Whether the caller may say that a canary is good enough.
+    pub may_approve: bool,
+}
+
+/// Does what a manifest of one of the two kinds asks for.
+pub(super) async fn submit(ctx: &Context, upload: &Upload, asked: Asked) -> Result<Response, Problem> {
+    if upload.functions.is_some() {
+        let detail = "a CanaryRelease or Release has no functions: send the manifest alone";
+        return Err(Problem::bad_request(detail));
+    }
+    match canary_releases::read(&upload.strategy)? {
+        Document::Release(spec) => register(ctx, spec, asked).await,
+        Document::Canary(canary) => canary_release(ctx, &canary, asked).await,
+    }
+}
+
+async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Result<Response, Problem> {
+    let tenant = tenant_of(&asked.scope);
+    let before = registry::find::<ReleaseSpec>(ctx, tenant, &spec.name).await?;
+    let is_changed = before.as_ref() != Some(&spec);
+    let (id, created) = (spec.name.clone(), before.is_none());
+    if !asked.dry_run {
+        registry::register(ctx, tenant, spec, asked.by).await?;
+    }
+    let status = if created && !asked.dry_run { StatusCode::CREATED } else { StatusCode::OK };
+    let changed = is_changed.then(|| "registered".to_owned());
+    Ok((status, Json(Submitted { created, changed, ..nothing(id, asked.dry_run) })).into_response())
+}
+
+async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Result<Response, Problem> {
+    let id = asked.scope.release(&canary.name);
+    let Some(there) = There::find(ctx, &id).await? else {
+        return create(ctx, canary, false, asked).await;
+    };
+    there.check(canary)?;
+    // Nobody could take part: it is planned once more.
+    if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
+        return create(ctx, canary, true, asked).await;
+    }
+    carry_on(ctx, canary, &there, asked).await
+}
+
+/// `is_again`: it was there, and nobody could take part.
+async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) -> Result<Response, Problem> {
+    let wanted = match canary.transition {
+        Transition::None => None,
+        Transition::Adopted => Some("adopted"),
+        Transition::Deprecated => Some("deprecated"),
+    };
+    if let Some(wanted) = wanted {
+        let why = format!(
+            "there is no canary release {} that could be {wanted}: leave it out, and it is created",
+            canary.name
+        );
+        return Err(Fault::new("spec.transition", why).into());
+    }
+    let Asked { dry_run, by, scope, caller, .. } = asked;
+    let (tenant, name) = (tenant_of(&scope), &canary.spec.release);
+    let spec = registry::find::<ReleaseSpec>(ctx, tenant, name).await?;
+    let spec = spec.ok_or_else(|| canary_releases::unknown_release(canary))?;
+    // It may have been named by its UUID.
+    let name = spec.name.clone();
+    let longest_id = scope.tenant().map_or(MAX_RELEASE_ID_LEN, TenantName::max_release_id_len);
+    let translated = canary_releases::translate(canary, &spec, longest_id)?;
+    let id = scope.release(&canary.name);
+    if let Some(other) = Rival::find(ctx, tenant, &name, &id, false).await? {
+        return Err(other.problem(&name));
+    }
+    let adoption = Adoption {
+        kind: ReleaseSpec::STORED.to_owned(),
+        name: name.clone(),
+        id: Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string(),
+        detail: json_columns::json(&translated.adopted).map_err(|_| Problem::from(EngineError::Failed))?,
+    };
+    let (upload, preparing, binding) = (Upload::made(translated.text, None), ctx.clone(), scope.clone());
+    let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
+    prepared.submission.adopts = Some(Arc::new(adoption));
+    prepared.warnings.retain(|warning| warning.code != NO_CONDITION);
+    let how = How { dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
+    let (status, mut body) = submit_prepared(ctx, prepared, how, &caller).await?;
+    if status == StatusCode::CREATED {
+        check_again(ctx, &spec, &id, is_again, by, tenant).await?;
+    }
+    // They are about a text that the caller has never seen.
+    body.warnings.iter_mut().for_each(place_at_top);
+    let ports = canary_releases::unnamed_ports(canary, &spec);
+    body.warnings.extend((!ports.is_empty()).then(|| unnamed(&ports)));
+    body.warnings.extend(keeps_busy(ctx, &id).await?.iter().map(|other| busy(caller.name(other))));
+    Ok(answered(status, body))
+}
+
+/// Looks again, now that nobody can register the release in another way any more. What came in between rolls the canary back.
+async fn check_again(
+    ctx: &Context,
+    of: &ReleaseSpec,
+    id: &str,
+    is_again: bool,
+    by: By,
+    tenant: &str,
+) -> Result<(), Problem> {
+    let wanted = id.to_owned();
+    let is_open =
+        move |state: &Snapshot| state.release_by_id(&wanted).is_some_and(|own| !own.state.is_over());
+    if !ctx.engine.read(PATIENCE, is_open).await? {
+        // Nobody takes part.
+        return Ok(());
+    }
+    // Of two that came at the same instant the later one gives way; one that was there before comes last, whatever its number.
+    let problem = match Rival::find(ctx, tenant, &of.name, id, !is_again).await? {
+        Some(other) => other.problem(&of.name),
+        None if registry::find::<ReleaseSpec>(ctx, tenant, &of.name).await?.as_ref() == Some(of) => {
+            return Ok(());
+        }
+        None => {
+            let detail = format!(
+                "registered release {} changed while canary release {id} was submitted: it is rolled back, submit another one",
+                of.name
+            );
+            Problem::new(StatusCode::CONFLICT, "in-use", detail)
+        }
+    };
+    let note = Some("another change of its registered release came first".to_owned());
+    let (release, name) = (id.to_owned(), Some(by.actor.name()));
+    let abort = lifecycle::Command::Abort { release, note: note.clone(), by: name };
+    ctx.engine.call(Command::Lifecycle(abort), By { note, ..by }, PATIENCE).await?;
+    Err(problem)
+}
+
+/// Releases that routers of this one have in hand, of whichever services: there it begins once they are over.
+async fn keeps_busy(ctx: &Context, id: &str) -> Result<BTreeSet<String>, Problem> {
+    let id = id.to_owned();
+    let look = move |state: &Snapshot| {
+        let mut found = BTreeSet::new();
+        let Some(own) = state.release_by_id(&id) else { return found };
+        for (child, _) in own.assignments.range(..) {
+            let open = state.children.get(*child).map(|child| child.open.iter().copied());
+            let others = open.into_iter().flatten().filter(|open| *open < own.key);
+            found.extend(others.filter_map(|open| Some(state.release(open)?.id.to_string())));
+        }
+        found
+    };
+    Ok(ctx.engine.read(PATIENCE, look).await?)
+}
+
+/// Brings a canary that is there to what is asked for.
+async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Result<Response, Problem> {
+    let Asked { dry_run, by, may_approve, .. } = asked;
+    let steps = there.steps(canary, may_approve, &by)?;
+    let before = show::detail(ctx, &there.id).await?.release;
+    let Some((word, commands)) = steps else {
+        return Ok(there.answer(before.counts.participants, None, dry_run));
+    };
+    check_note(ctx, &there.id, &by).await?;
+    if dry_run {
+        return Ok(there.answer(before.counts.participants, Some(word), dry_run));
+    }
+    for command in commands {
+        ctx.engine.call(command, by.clone(), PATIENCE).await?;
+    }
+    let after = show::detail(ctx, &there.id).await?.release;
+    let is_changed = after.tag != before.tag;
+    Ok(there.answer(after.counts.participants, is_changed.then_some(word), dry_run))
+}
+
+/// Refuses another attempt of a canary that is over, where its registered release is no longer what the canary was made from: it would end
+/// with a release that nobody asked for. While a canary is under way, nobody can change its registered release.
+pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> {
+    let Some(There { adopts: Some(adoption), strategy, state, .. }) = There::find(ctx, id).await? else {
+        return Ok(());
+    };
+    if !state.is_over() {
+        return Ok(());
+    }
+    let (tenant, name) = (ab_releases::tenant_of(id), &adoption.name);
+    if let Some(other) = Rival::find(ctx, tenant, name, id, false).await? {
+        return Err(other.problem(name));
+    }
+    let now = registry::find::<ReleaseSpec>(ctx, tenant, name).await?;
+    let adopted = serde_json::from_str::<ReleaseSpec>(&adoption.detail).ok();
+    if now.zip(adopted).is_some_and(|(now, adopted)| canary_releases::is_of(&strategy, &adopted, &now)) {
+        return Ok(());
+    }
+    let detail = format!(
+        "registered release {name} has changed since {id} ended: create another canary release of it"
+    );
+    Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
+}
+
+/// A release that is there under the name of a canary.
+struct There {
+    id: String,
+    state: ReleaseState,
+    strategy: Arc<Strategy>,
+    adopts: Option<Arc<Adoption>>,
+}
+
+impl There {
+    async fn find(ctx: &Context, id: &str) -> Result<Option<Self>, Problem> {
+        let wanted = id.to_owned();
+        let in_memory = move |state: &Snapshot| {
+            let release = state.release_by_id(&wanted)?;
+            let (state, strategy) = (release.state.clone(), release.strategy.clone());
+            Some(Self { id: release.id.to_string(), state, strategy, adopts: release.adopts.clone() })
+        };
+        if let Some(found) = ctx.engine.read(PATIENCE, in_memory).await? {
+            return Ok(Some(found));
+        }
+        let Some(row) = ctx.engine.reader().release(id).await? else { return Ok(None) };
+        let read = json_columns::release_detail(row.release_key, &row.detail).and_then(|detail| {
+            let strategy = json_columns::strategy(row.release_key, &row.id, &row.strategy)?;
+            Ok(Self { id: row.id, state: detail.state, strategy: Arc::new(strategy), adopts: detail.adopts })
+        });
+        Ok(Some(read.inspect_err(|error| ctx.engine.unreadable().note(error))?))
+    }
+
+    /// In percent.
+    fn weight(&self) -> u16 {
+        let shares = self.strategy.stages.first().map(|stage| stage.shares.as_slice()).unwrap_or_default();
+        shares.get(1).map_or(0, |share| share / 100)
+    }
+
+    /// Refuses a canary that is another one.
+    fn check(&self, canary: &Canary) -> Result<(), Problem> {
+        let id = &self.id;
+        let detail = match canary_releases::marks::digest_of(&self.strategy) {
+            Some(digest) if digest == canary_releases::digest(canary) => return Ok(()),
+            Some(_) => format!(
+                "canary release {id} is there with another release, version, path, config or services: only weights and transition \
+                 change"
+            ),
+            None => format!("there is a release {id} that is no canary release: take another name"),
+        };
+        Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail))
+    }
+
+    /// What leads to what is asked for, and what that is called; `None`: it is so already.
+    fn steps(
+        &self,
+        canary: &Canary,
+        may_approve: bool,
+        by: &By,
+    ) -> Result<Option<(&'static str, Vec<Command>)>, Problem> {
+        match (canary.transition, Standing::of(&self.state)) {
+            (_, Standing::Ended) => {
+                Err(self.wrong(&format!("ended as {}: create another one", self.state.name())))
+            }
+            (Transition::None, Standing::Planned | Standing::UnderWay) => {
+                let weight = self.weight();
+                if u16::from(canary.weight) == weight {
+                    return Ok(None);
+                }
+                let detail = format!(
+                    "the weight of canary release {} is {weight}, and this version of choirmaster doesn't change it yet",
+                    self.id
+                );
+                Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
+            }
+            (Transition::None, Standing::Adopted) if u16::from(canary.weight) == self.weight() => Ok(None),
+            (Transition::None | Transition::Deprecated, Standing::Adopted) => {
+                let why = "was adopted, and can't be changed or deprecated any more: release another version";
+                Err(self.wrong(why))
+            }
+            (Transition::None | Transition::Adopted, Standing::Back(how)) => {
+                Err(self.wrong(&format!("{how}: create another one under another name")))
+            }
+            (Transition::Adopted, Standing::Planned) => {
+                Err(self.wrong("has not begun: it can be adopted once it has"))
+            }
+            (Transition::Adopted, Standing::UnderWay) if !may_approve => {
+                let detail = format!("to adopt canary release {} takes the role approver", self.id);
+                Err(Problem::new(StatusCode::FORBIDDEN, "missing-role", detail))
+            }
+            (Transition::Adopted, Standing::UnderWay) => Ok(Some(("adopted", self.adopt()))),
+            (Transition::Adopted, Standing::Adopted) | (Transition::Deprecated, Standing::Back(_)) => {
+                Ok(None)
+            }
+            (Transition::Deprecated, Standing::Planned | Standing::UnderWay) => {
+                let (release, note) = (self.id.clone(), by.note.clone());
+                let abort = lifecycle::Command::Abort { release, note, by: Some(by.actor.name()) };
+                Ok(Some(("deprecated", vec![Command::Lifecycle(abort)])))
+            }
+        }
+    }
+
+    /// Its stage is passed over, and what follows opens. Each of them changes nothing where it is done already.
+    fn adopt(&self) -> Vec<Command> {
+        let release = || self.id.clone();
+        let resume = || Command::Lifecycle(lifecycle::Command::Resume { release: release() });
+        let skip = stages::Command::Skip { release: release(), stage: STAGE.to_owned() };
+        let promote = rollout::Command::Promote { release: release() };
+        let paused = self.state.pause().map(|_| resume());
+        paused.into_iter().chain([Command::Stages(skip), Command::Rollout(promote)]).collect()
+    }
+
+    fn wrong(&self, why: &str) -> Problem {
+        let detail = format!("canary release {} {why}", self.id);
+        Problem::new(StatusCode::CONFLICT, "wrong-state", detail)
+    }
+
+    fn answer(&self, participants: u32, changed: Option<&str>, dry_run: bool) -> Response {
+        let changed = changed.map(str::to_owned);
+        let body = Submitted { participants, changed, ..nothing(self.id.clone(), dry_run) };
+        answered(StatusCode::OK, body)
+    }
+}
+
+/// Where a canary stands, as far as it decides what may be asked of it.
+enum Standing {
+    Planned,
+    UnderWay,
+    /// It is on its way back, or was rolled back: in words.
+    Back(&'static str),
+    Adopted,
+    /// In none of the ways that canaries are to end.
+    Ended,
+}
+
+impl Standing {
+    const fn of(state: &ReleaseState) -> Self {
+        match state {
+            ReleaseState::Planned => Self::Planned,
+            ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {
+                Self::UnderWay
+            }
+            ReleaseState::RollingBack { end: End::Aborted, .. }
+            | ReleaseState::Over { end: End::Aborted, .. } => Self::Back("was deprecated"),
+            ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::RolledBack, .. } => {
+                Self::Back("was rolled back")
+            }
+            ReleaseState::Over { end: End::Done, .. } => Self::Adopted,
+            ReleaseState::Over {
+                end: End::DoneWithFailures | End::NoParticipants | End::Untested, ..
+            } => Self::Ended,
+        }
+    }
+}
+
+/// Another canary of the same registered release, which is not over.
+struct Rival {
+    id: String,
+    is_going_back: bool,
+}
+
+impl Rival {
+    /// Beside the release of this id. `is_earlier`: only one that was submitted before that.
+    async fn find(
+        ctx: &Context,
+        tenant: &str,
+        name: &str,
+        id: &str,
+        is_earlier: bool,
+    ) -> Result<Option<Self>, Problem> {
+        let (tenant, name, id) = (tenant.to_owned(), name.to_owned(), id.to_owned());
+        let look = move |state: &Snapshot| {
+            let before = state.release_by_id(&id).map(|own| own.key).filter(|_| is_earlier);
+            let open = state.releases.values().filter(|release| !release.state.is_over());
+            let mut others = open
+                .filter(|release| release.id.as_str() != id)
+                .filter(|release| before.is_none_or(|own| release.key < own))
+                .filter(|release| ab_releases::tenant_of(release.id.as_str()) == tenant)
+                .filter(|release| Names::of(&release.strategy).uses(Kind::RegisteredRelease, &name));
+            others.next().map(|other| Self {
+                id: other.id.to_string(),
+                is_going_back: matches!(other.state, ReleaseState::RollingBack { .. }),
+            })
+        };
+        Ok(ctx.engine.read(PATIENCE, look).await?)
+    }
+
+    fn problem(&self, of: &str) -> Problem {
+        let id = &self.id;
+        let detail = if self.is_going_back {
+            format!("canary release {id} of {of} is being rolled back: wait until it has been")
+        } else {
+            format!("canary release {id} of {of} is under way: adopt or deprecate it first")
+        };
+        Problem::new(StatusCode::CONFLICT, "conflict", detail)
+    }
+}
+
+/// An answer in which nothing has happened.
+fn nothing(id: String, dry_run: bool) -> Submitted {
+    Submitted {
+        id,
+        created: false,
+        dry_run,
+        changed: None,
+        forwarded_to: None,
+        participants: 0,
+        excluded: BTreeMap::new(),
+        waits_for: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn place_at_top(warning: &mut Diagnostic) {
+    (warning.line, warning.column, warning.fix) = (1, 1, None);
+    warning.source_line.clear();
+}
+
+/// That ports which a canary doesn't name have their calls shared, too.
+fn unnamed(ports: &[u16]) -> Diagnostic {
+    let named: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    let named = named.join(", ");
+    warning(
+        "unnamed-port",
+        format!("the service takes calls at {named} as well, and they are shared likewise"),
+    )
+}
+
+/// That a router has another release in hand.
+fn busy(other: &str) -> Diagnostic {
+    let message =
+        format!("a router of it has release {other} in hand, and begins this one once that is over");
+    warning("router-busy", message)
+}
+
+/// About a manifest as a whole.
+fn warning(code: &str, message: String) -> Diagnostic {
+    Diagnostic {
+        severity: "warning".to_owned(),
+        code: code.to_owned(),
+        line: 1,
+        column: 1,
+        message,
+        source_line: String::new(),
+        fix: None,
+    }
+}

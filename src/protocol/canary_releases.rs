@@ -1,0 +1,151 @@
+//! The forms of the interface `CanaryRelease`: a canary of a registered release, and the release itself, with the field names of that
+//! interface (`camelCase`). They come as YAML or JSON, as manifests of Kubernetes are written.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::ab_releases::EnvironmentPort;
+
+/// What a text of this interface is as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest<S> {
+    /// Whatever it says, it is read.
+    #[serde(default)]
+    pub api_version: String,
+    /// `CanaryRelease`, `Release`.
+    pub kind: String,
+    pub metadata: Metadata,
+    pub spec: S,
+    /// Passed over: a status follows from what happens.
+    #[serde(default, skip_serializing)]
+    #[schema(value_type = Object)]
+    pub status: Value,
+}
+
+/// Other tools note more of it, which is passed over.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A canary of a registered release. Digests of it are stored: absent, a new field must leave the JSON as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CanaryReleaseSpec {
+    /// The name of a registered release.
+    pub release: String,
+    /// The version of it that the canary runs.
+    pub version: i32,
+    /// The part of the release that has a canary; `/` if absent.
+    #[serde(default)]
+    pub path: String,
+    /// The configuration of that version: a text.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub config: Value,
+    /// Whose calls are shared.
+    #[serde(default)]
+    pub services: Vec<CanaryService>,
+    /// What the canary may use.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub resources: Map<String, Value>,
+    /// `Adopted`: the release becomes what the canary is. `Deprecated`: all is as it was. Absent: calls are shared.
+    #[serde(default)]
+    pub transition: String,
+}
+
+/// A service of the release.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CanaryService {
+    #[serde(default)]
+    pub service: String,
+    #[serde(default)]
+    pub ports: Vec<CanaryPort>,
+}
+
+/// A port of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CanaryPort {
+    #[serde(default)]
+    pub port: i32,
+    /// `HTTP`, `HTTPS`, `TCP`, `UDP`; that of the release if absent.
+    #[serde(default)]
+    pub protocol: String,
+    #[serde(default)]
+    pub config: CanaryConfig,
+}
+
+/// How the calls of a port are shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CanaryConfig {
+    /// What the canary gets: 0 to 100 percent.
+    #[serde(default)]
+    pub weight: Option<i32>,
+}
+
+/// What is registered as a release: its services, and where each version of it listens.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseSpec {
+    /// Labels of the routers that lead its calls; empty: all that know how.
+    #[serde(default)]
+    pub routers: BTreeMap<String, String>,
+    pub services: Vec<ReleaseService>,
+    pub versions: Vec<ReleaseVersion>,
+    /// The one that serves.
+    pub version: i32,
+    /// The configuration of the version that serves.
+    #[serde(default)]
+    pub config: String,
+    /// In a manifest `metadata.name` says it.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A service of a release, and where it takes calls.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseService {
+    pub name: String,
+    /// The part of the release to which it belongs.
+    #[serde(default = "root")]
+    pub path: String,
+    pub ports: Vec<EnvironmentPort>,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+/// A version of a release.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseVersion {
+    /// From 1.
+    pub version: i32,
+    /// Service → hosts and ports at which this version of it listens.
+    #[serde(default)]
+    pub targets: BTreeMap<String, Vec<String>>,
+}
+
+/// A release that canaries may name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisteredRelease {
+    pub id: String,
+    pub tenant_id: String,
+    pub created_at: String,
+    pub created_by: Option<String>,
+    #[serde(flatten)]
+    pub spec: ReleaseSpec,
+}

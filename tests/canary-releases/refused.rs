@@ -1,0 +1,295 @@
+//! What can't be taken, each with the field and why.
+
+use canary_releases::{Canary, Document, MAX_CONFIG_BYTES, read, translate, unknown_release};
+use model::MAX_RELEASE_ID_LEN;
+use serde_json::{Value, json};
+
+use crate::{canary, checkout_2, release, shop, with};
+
+/// Why a document is refused by itself.
+fn refused(document: &Value) -> String {
+    match read(document.to_string().as_bytes()) {
+        Ok(found) => panic!("{found:?} is taken"),
+        Err(fault) => fault.to_string(),
+    }
+}
+
+/// A second service, a second part, and a version that differs in name alone.
+fn larger_shop() -> Value {
+    let mut of = with(
+        shop(),
+        "/spec/services/1",
+        json!({"name": "pay", "path": "/api", "ports": [{"port": 8090, "protocol": "TCP"}]}),
+    );
+    for at in 0..2 {
+        of = with(of, &format!("/spec/versions/{at}/targets/pay"), json!(["127.0.0.1:9201"]));
+    }
+    let targets = json!({"checkout": ["127.0.0.1:9101"], "pay": ["127.0.0.1:9201"]});
+    with(of, "/spec/versions/2", json!({"version": 3, "targets": targets}))
+}
+
+/// Why a canary isn't one of that release.
+fn unfit(document: &Value, of: &Value) -> String {
+    translate(&canary(document), &release(of), MAX_RELEASE_ID_LEN).unwrap_err().to_string()
+}
+
+const SERVICE: &str = "/spec/services/0/service";
+const PORTS: &str = "/spec/services/0/ports";
+const PORT: &str = "/spec/services/0/ports/0/port";
+const PROTOCOL: &str = "/spec/services/0/ports/0/protocol";
+const CONFIG: &str = "/spec/services/0/ports/0/config";
+
+#[test]
+fn what_cant_be_taken_is_named() {
+    let name = "`metadata.name`: it has 1 to 48 letters, digits and . _ ~ -";
+    let path = "`spec.path`: \"api\" is no path of whole segments, as in /api; / is the release itself";
+    let text = "`spec.config`: it is text: put it in quotes, or behind |";
+    let none = "`spec.services[0].ports[0].config.weight`: there is none: write 0 to 100";
+    let weight = |given: i64| {
+        format!("`spec.services[0].ports[0].config.weight`: {given} is no weight: it is from 0 to 100")
+    };
+    let port = json!({"port": 8080, "config": {"weight": 10}});
+    let other = json!({"port": 8081, "config": {"weight": 30}});
+    let rows = [
+        ("/metadata/name", json!(""), name.to_owned()),
+        ("/metadata/name", json!("a b"), name.to_owned()),
+        ("/metadata/name", json!(".."), name.to_owned()),
+        ("/metadata/name", json!("x".repeat(49)), name.to_owned()),
+        ("/metadata/name", json!("a\n"), name.to_owned()),
+        (
+            "/spec/release",
+            json!("a b"),
+            "`spec.release`: \"a b\" is no name: write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit".to_owned(),
+        ),
+        ("/spec/path", json!("api"), path.to_owned()),
+        ("/spec/config", json!({"replicas": 2}), text.to_owned()),
+        ("/spec/config", json!(2), text.to_owned()),
+        (
+            "/spec/config",
+            json!("a\u{1b}[31m"),
+            "`spec.config`: it has no control characters but line breaks and tabs".to_owned(),
+        ),
+        (
+            "/spec/config",
+            json!("x".repeat(MAX_CONFIG_BYTES + 1)),
+            "`spec.config`: it has at most 32768 bytes, this one has 32769".to_owned(),
+        ),
+        (
+            "/spec/services",
+            json!([]),
+            "`spec.services`: without a service there is nothing to share: name one".to_owned(),
+        ),
+        (
+            "/spec/services/1",
+            json!({"service": "pay", "ports": [port]}),
+            "`spec.services`: 2 of them shift together from a later version of choirmaster on: name one".to_owned(),
+        ),
+        (
+            PORTS,
+            json!([]),
+            "`spec.services[0].ports`: a service has ports whose calls are shared: name one".to_owned(),
+        ),
+        (PORTS, json!(vec![port.clone(); 17]), "`spec.services[0].ports`: a service has at most 16 ports".to_owned()),
+        (
+            PORTS,
+            json!([port, port]),
+            "`spec.services[0].ports[1].port`: port 8080 is named twice".to_owned(),
+        ),
+        (
+            PORTS,
+            json!([port, other]),
+            "`spec.services[0].ports[1].config.weight`: all ports of a service have one weight, and the first of them has 10".to_owned(),
+        ),
+        (CONFIG, json!({}), none.to_owned()),
+        (CONFIG, json!({"weight": null}), none.to_owned()),
+        (CONFIG, json!({"weight": 101}), weight(101)),
+        (CONFIG, json!({"weight": -1}), weight(-1)),
+        (CONFIG, json!({"weight": 266}), weight(266)),
+        (
+            "/spec/resources",
+            json!({"limits": {"cpu": "500m"}}),
+            "`spec.resources`: the targets of version 2 run already, so nothing here limits them: leave it out".to_owned(),
+        ),
+        (
+            "/spec/transition",
+            json!("adopted"),
+            "`spec.transition`: it is Adopted or Deprecated, or left out".to_owned(),
+        ),
+    ];
+    for (place, value, why) in rows {
+        assert_eq!(refused(&with(checkout_2(10), place, value)), why);
+    }
+}
+
+#[test]
+fn what_its_release_does_not_have_is_named() {
+    let service =
+        |name: &str, why: &str| (SERVICE, json!(name), format!("`spec.services[0].service`: {why}"));
+    let version = |number: i32, why: &str| ("/spec/version", json!(number), format!("`spec.version`: {why}"));
+    let unknown = "service checkout has no port 9090; it has 8080";
+    let rows = [
+        version(7, "release shop has no version 7; it has 1, 2, 3"),
+        version(-1, "release shop has no version -1; it has 1, 2, 3"),
+        version(1, "version 1 of shop serves already, at the same targets: register another one"),
+        version(3, "version 3 of shop has the targets of version 1, which serves: register another one"),
+        (
+            "/spec/path",
+            json!("/other"),
+            "`spec.path`: release shop has nothing at \"/other\"; it has /, /api".to_owned(),
+        ),
+        service("chekout", "release shop has no service \"chekout\"; did you mean checkout?"),
+        service("", "release shop has no service \"\"; it has checkout"),
+        service("a\u{1b}b", "release shop has no service \"a\\u{1b}b\"; it has checkout"),
+        service("pay", "service pay of shop is at /api, and path says /"),
+        (PORT, json!(9090), format!("`spec.services[0].ports[0].port`: {unknown}")),
+        (
+            PORT,
+            json!(8080 + 65536),
+            format!("`spec.services[0].ports[0].port`: {}", unknown.replace("9090", "73616")),
+        ),
+        (
+            PROTOCOL,
+            json!("TCP"),
+            "`spec.services[0].ports[0].protocol`: port 8080 of checkout is HTTP".to_owned(),
+        ),
+    ];
+    for (place, value, why) in rows {
+        assert_eq!(unfit(&with(checkout_2(10), place, value), &larger_shop()), why);
+    }
+    let nowhere = unknown_release(&canary(&checkout_2(10))).to_string();
+    assert_eq!(nowhere, "`spec.release`: there is no release \"shop\": register it with kind: Release");
+}
+
+#[test]
+fn a_tenants_name_has_less_room() {
+    let named = |name: &str| canary(&with(checkout_2(10), "/metadata/name", json!(name)));
+    let of = release(&shop());
+    assert_eq!(translate(&named("checkout-2"), &of, 10).unwrap().id.as_str(), "checkout-2");
+    let why = translate(&named("checkout-22"), &of, 10).unwrap_err().to_string();
+    assert_eq!(why, "`metadata.name`: it has 1 to 10 letters, digits and . _ ~ -");
+}
+
+#[test]
+fn what_can_be_left_out_may_be() {
+    let full = canary(&checkout_2(10));
+    let mut short = checkout_2(10);
+    short["spec"].as_object_mut().unwrap().remove("path");
+    assert_eq!(canary(&short), full);
+    let plain = with(short, PROTOCOL, json!(""));
+    let Canary { name, spec, weight, .. } = canary(&plain);
+    assert_eq!((name, spec.path.as_str(), weight), ("checkout-2".to_owned(), "/", 10));
+    let text = |document: &Value| translate(&canary(document), &release(&shop()), 48).unwrap().text;
+    assert!(text(&plain).contains(r#"ports: [{"port":8080,"protocol":"HTTP"}]"#));
+    for config in [json!(null), json!("")] {
+        let without = canary(&with(checkout_2(10), "/spec/config", config));
+        assert_eq!(without.spec.config, json!(""));
+    }
+}
+
+#[test]
+fn a_release_that_cant_be_registered_is_told_why() {
+    let name = "\"a b\" is no name: write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit";
+    let target = "\"nowhere\" is no target: write a host and a port from 1 to 65535, as in 127.0.0.1:9000, [::1]:9000 or backend.example:9000";
+    let label =
+        "`spec.routers`: a label has a key and a value, each of at most 200 bytes without control characters";
+    let mixed = json!([{"port": 80, "protocol": "HTTP"}, {"port": 81, "protocol": "TCP"}]);
+    let twice = json!([{"port": 80}, {"port": 80}]);
+    let targets = "/spec/versions/0/targets";
+    let labels: serde_json::Map<String, Value> = (0..33).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let rows = [
+        ("/metadata/name", json!("a b"), format!("`metadata.name`: {name}")),
+        ("/spec/name", json!("other"), "`spec.name`: metadata.name says it: leave it out".to_owned()),
+        ("/spec/routers", json!({"env": ""}), label.to_owned()),
+        ("/spec/routers", json!({" ": "prod"}), label.to_owned()),
+        ("/spec/routers", json!({"env": "x".repeat(201)}), label.to_owned()),
+        (
+            "/spec/routers",
+            json!({"env": "a\u{7}"}),
+            label.to_owned(),
+        ),
+        ("/spec/routers", json!(labels), "`spec.routers`: at most 32 labels".to_owned()),
+        ("/spec/services", json!([]), "`spec.services`: a release has 1 to 64 services".to_owned()),
+        ("/spec/services/0/name", json!("a b"), format!("`spec.services[0].name`: {name}")),
+        (
+            "/spec/services/1",
+            json!({"name": "checkout", "ports": [{"port": 81}]}),
+            "`spec.services[1].name`: there are two services \"checkout\"".to_owned(),
+        ),
+        (
+            "/spec/services/0/path",
+            json!("/a/"),
+            "`spec.services[0].path`: \"/a/\" is no path of whole segments, as in /api; / is the release itself".to_owned(),
+        ),
+        (
+            "/spec/services/0/ports",
+            json!([]),
+            "`spec.services[0].ports`: a service has ports whose calls are shared: name one".to_owned(),
+        ),
+        (
+            "/spec/services/0/ports",
+            twice,
+            "`spec.services[0].ports[1].port`: a port is from 1 to 65535, and named once".to_owned(),
+        ),
+        (
+            "/spec/services/0/ports/0/protocol",
+            json!("SCTP"),
+            "`spec.services[0].ports[0].protocol`: it is HTTP, HTTPS, TCP or UDP".to_owned(),
+        ),
+        (
+            "/spec/services/0/ports",
+            mixed,
+            "`spec.services[0].ports`: the ports of a service are all of HTTP and HTTPS, all of TCP, or all of UDP: make services of them".to_owned(),
+        ),
+        ("/spec/versions", json!([]), "`spec.versions`: a release has 1 to 100 versions".to_owned()),
+        (
+            "/spec/versions/1/version",
+            json!(0),
+            "`spec.versions[1].version`: 0 is no version: they count from 1".to_owned(),
+        ),
+        (
+            "/spec/versions/0/version",
+            json!(2),
+            "`spec.versions[1].version`: there are two versions 2".to_owned(),
+        ),
+        ("/spec/version", json!(3), "`spec.version`: release shop has no version 3; it has 1, 2".to_owned()),
+        (
+            targets,
+            json!({}),
+            "`spec.versions[0].targets.checkout`: version 1 of service checkout has no targets: name at least one".to_owned(),
+        ),
+        (
+            targets,
+            json!({"checkout": []}),
+            "`spec.versions[0].targets.checkout`: version 1 of service checkout has no targets: name at least one".to_owned(),
+        ),
+        (
+            targets,
+            json!({"checkout": ["127.0.0.1:9101"], "chekout": []}),
+            "`spec.versions[0].targets.chekout`: release shop has no service \"chekout\"; did you mean checkout?".to_owned(),
+        ),
+        (
+            targets,
+            json!({"checkout": ["127.0.0.1:9101", "nowhere"]}),
+            format!("`spec.versions[0].targets.checkout[1]`: {target}"),
+        ),
+        (
+            targets,
+            json!({"checkout": ["127.0.0.1:9101", "127.0.0.1:9101"]}),
+            "`spec.versions[0].targets.checkout[1]`: 127.0.0.1:9101 is named twice".to_owned(),
+        ),
+        (
+            targets,
+            json!({"checkout": vec!["127.0.0.1:9101"; 65]}),
+            "`spec.versions[0].targets.checkout`: at most 64 of them".to_owned(),
+        ),
+        (
+            "/spec/config",
+            json!("\u{0}"),
+            "`spec.config`: it has no control characters but line breaks and tabs".to_owned(),
+        ),
+    ];
+    for (place, value, why) in rows {
+        assert_eq!(refused(&with(shop(), place, value)), why);
+    }
+    assert!(matches!(read(shop().to_string().as_bytes()), Ok(Document::Release(_))));
+}

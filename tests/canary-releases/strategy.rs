@@ -1,0 +1,159 @@
+//! The strategy that a canary becomes.
+
+use canary_releases::{Translated, digest, marks, translate, unnamed_ports};
+use language::{Checked, Severity, Strategy, check_submission};
+use model::MAX_RELEASE_ID_LEN;
+use protocol::canary_releases::ReleaseSpec;
+use serde_json::{Value, json};
+
+use crate::{canary, checkout_2, release, shop, with};
+
+fn translated(document: &Value, of: &Value) -> Translated {
+    translate(&canary(document), &release(of), MAX_RELEASE_ID_LEN).unwrap()
+}
+
+/// The strategy that a text is; fails where it is none.
+fn checked(text: &str) -> Strategy {
+    let Checked { strategy, diagnostics, .. } = check_submission(text.as_bytes());
+    let faults: Vec<_> = diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
+    assert!(faults.is_empty(), "{faults:?}\n{text}");
+    strategy.unwrap()
+}
+
+#[test]
+fn the_strategy_is_this_text() {
+    let text = |weight: i32| translated(&checkout_2(weight), &shop()).text;
+    insta::assert_snapshot!(text(10), @r#"
+    id: "checkout-2"
+    name: "checkout-2"
+    annotations: {"canary-release":"0a430c9313e3782c2e38fa11c095a5432141221a7b44c8d4745336c4528ab9f5","registered-release":"shop","version":"2"}
+    on_conflict: refuse
+    stage_deadline: 8784h
+    services:
+      - name: "checkout"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8080,"protocol":"HTTP"}]
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9101"]}
+          - {"name":"canary","targets":["127.0.0.1:9111"]}
+    stages:
+      - name: "canary"
+        type: Traffic
+        shares: {"stable":"90","canary":"10"}
+        end_conditions: [{"name":"minDuration","threshold":"8760h"}]
+        end_action: {"onSuccess":"rollout","onFailure":"rollback"}
+    rollout: {"approval":"before_rollout","approval_timeout":"8784h","no_calls":"never","on_failure":"pause"}
+    "#);
+    insta::assert_snapshot!(text(0), @r#"
+    id: "checkout-2"
+    name: "checkout-2"
+    annotations: {"canary-release":"0a430c9313e3782c2e38fa11c095a5432141221a7b44c8d4745336c4528ab9f5","registered-release":"shop","version":"2"}
+    on_conflict: refuse
+    stage_deadline: 8784h
+    services:
+      - name: "checkout"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8080,"protocol":"HTTP"}]
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9101"]}
+          - {"name":"canary","targets":["127.0.0.1:9111"]}
+    stages:
+      - name: "canary"
+        type: Traffic
+        shares: {"stable":"100","canary":"0"}
+        end_conditions: [{"name":"minDuration","threshold":"8760h"}]
+        end_action: {"onSuccess":"rollout","onFailure":"rollback"}
+    rollout: {"approval":"before_rollout","approval_timeout":"8784h","no_calls":"never","on_failure":"pause"}
+    "#);
+    insta::assert_snapshot!(text(100), @r#"
+    id: "checkout-2"
+    name: "checkout-2"
+    annotations: {"canary-release":"0a430c9313e3782c2e38fa11c095a5432141221a7b44c8d4745336c4528ab9f5","registered-release":"shop","version":"2"}
+    on_conflict: refuse
+    stage_deadline: 8784h
+    services:
+      - name: "checkout"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8080,"protocol":"HTTP"}]
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9101"]}
+          - {"name":"canary","targets":["127.0.0.1:9111"]}
+    stages:
+      - name: "canary"
+        type: Traffic
+        shares: {"stable":"0","canary":"100"}
+        end_conditions: [{"name":"minDuration","threshold":"8760h"}]
+        end_action: {"onSuccess":"rollout","onFailure":"rollback"}
+    rollout: {"approval":"before_rollout","approval_timeout":"8784h","no_calls":"never","on_failure":"pause"}
+    "#);
+}
+
+#[test]
+fn the_language_reads_it_without_a_fault() {
+    for weight in 0..=100 {
+        let Translated { id, text, .. } = translated(&checkout_2(weight), &shop());
+        let strategy = checked(&text);
+        assert_eq!((strategy.id.as_str(), id.as_str()), ("checkout-2", "checkout-2"));
+        let new = u16::try_from(weight).unwrap() * 100;
+        assert_eq!(strategy.stages.len(), 1);
+        assert_eq!(strategy.stages[0].shares, [10_000 - new, new]);
+        let canary = canary(&checkout_2(weight));
+        assert_eq!(marks::digest_of(&strategy), Some(digest(&canary).as_str()));
+        let marked = |key: &str| strategy.annotations.get(key).map(String::as_str);
+        assert_eq!(
+            (marked(ab_releases::REGISTERED_RELEASE), marked(marks::VERSION)),
+            (Some("shop"), Some("2"))
+        );
+    }
+    let without = with(shop(), "/spec/routers", json!({}));
+    let Translated { text, .. } = translated(&checkout_2(10), &without);
+    assert!(checked(&text).services[0].routers.is_empty() && !text.contains("routers"), "{text}");
+}
+
+#[test]
+fn the_language_reads_whatever_a_release_may_have() {
+    let ports: Vec<Value> = (1..=16)
+        .map(|port| json!({"port": port, "protocol": "HTTPS", "hosts": ["shop.example"], "path": "/api"}))
+        .collect();
+    let targets =
+        |at: u16| -> Vec<String> { (1..=64).map(|port| format!("[2001:db8::{at}]:{port}")).collect() };
+    let labels: serde_json::Map<String, Value> =
+        (0..32).map(|at| (format!("{at}: #'\"{{"), json!("null ö"))).collect();
+    let mut of = with(shop(), "/spec/services/0/ports", json!(ports));
+    of = with(of, "/spec/services/0/name", json!("1.10"));
+    of = with(of, "/spec/routers", json!(labels));
+    of = with(of, "/metadata/name", json!("0x1F"));
+    of = with(of, "/spec/versions/0/targets", json!({"1.10": targets(1)}));
+    of = with(of, "/spec/versions/1/targets", json!({"1.10": targets(2)}));
+    let service = json!({"service": "1.10", "ports": [{"port": 16, "config": {"weight": 50}}]});
+    for name in ["~", "-", "null", "true", "1e3", "a..b", &"~".repeat(48)] {
+        let mut document = with(checkout_2(50), "/spec/services/0", service.clone());
+        document = with(document, "/metadata/name", json!(name));
+        document = with(document, "/spec/release", json!("0x1F"));
+        let Translated { id, text, .. } = translated(&document, &of);
+        let strategy = checked(&text);
+        assert_eq!((strategy.id.as_str(), id.as_str()), (name, name));
+        assert_eq!(strategy.services[0].variations[1].targets.len(), 64);
+        assert_eq!(strategy.services[0].routers.len(), 32);
+    }
+}
+
+#[test]
+fn what_is_adopted_is_the_release_with_another_version_and_configuration() {
+    let before = release(&shop());
+    let Translated { adopted, .. } = translated(&checkout_2(10), &shop());
+    assert_eq!((adopted.version, adopted.config.as_str()), (2, "greeting: hello\n"));
+    assert_eq!(ReleaseSpec { version: 1, config: before.config.clone(), ..adopted }, before);
+}
+
+#[test]
+fn ports_that_are_not_named_are_told() {
+    let ports = json!([{"port": 8080, "protocol": "HTTP"}, {"port": 8443, "protocol": "HTTPS"}]);
+    let of = with(shop(), "/spec/services/0/ports", ports);
+    let asked = canary(&checkout_2(10));
+    assert_eq!(unnamed_ports(&asked, &release(&of)), [8443]);
+    assert!(unnamed_ports(&asked, &release(&shop())).is_empty());
+    // Their calls are shared all the same.
+    let strategy = checked(&translated(&checkout_2(10), &of).text);
+    assert_eq!(strategy.services[0].ports.iter().map(|port| port.port).collect::<Vec<_>>(), [8080, 8443]);
+}
