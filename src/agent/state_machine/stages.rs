@@ -280,6 +280,7 @@ impl StateMachine {
             why: why.clone(),
             is_unhealthy,
             is_kept,
+            is_silent: false,
         });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
@@ -377,10 +378,11 @@ impl StateMachine {
         let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);
         let summary = ending.counts.summary(&stage.stage, status, self.reads);
         let summary = with_why(summary, ending.why.as_deref());
-        let summary = match (ending.is_kept, ending.is_unhealthy) {
-            (true, _) => because_of(summary, KEPT),
-            (false, true) => because_of(summary, HEALTH),
-            (false, false) => summary,
+        let summary = match (ending.is_kept, ending.is_unhealthy, ending.is_silent) {
+            (true, ..) => because_of(summary, KEPT),
+            (false, true, _) => because_of(summary, HEALTH),
+            (false, false, true) => because_of(summary, SILENT),
+            (false, false, false) => summary,
         };
         self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
         self.owe(name, summary, &ending.next, false);
@@ -487,6 +489,9 @@ fn take(
 
 /// The cause that is told where targets were away.
 const HEALTH: &str = "health";
+
+/// The cause that is told where what was to take over answered no more.
+const SILENT: &str = "no_answer";
 
 /// The cause that is told of a stage that has failed and keeps its shares, or was gone on from all the same.
 pub(super) const KEPT: &str = "kept";

@@ -249,6 +249,9 @@ pub struct Ending {
     /// It had failed and kept its shares, and the manager wants what follows it all the same.
     #[serde(default)]
     pub is_kept: bool,
+    /// What was to take over answered no more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_silent: bool,
 }
 
 /// A result that is owed to the manager.

@@ -5,7 +5,12 @@
 
 use model::StageStatus;
 
-use super::{Act, Now, StateMachine, Trouble, stages::Outcome, state::Candidate, table::WHOLE};
+use super::{
+    Act, Now, StateMachine, Trouble,
+    stages::Outcome,
+    state::{Candidate, Ending},
+    table::WHOLE,
+};
 use crate::runtime::VersionId;
 
 /// How long new versions may take to answer again.
@@ -66,6 +71,9 @@ impl StateMachine {
             Some(since) if now.ms.saturating_sub(since) >= ANSWER_WITHIN_MS => {
                 self.stops.unstarted += 1;
                 self.give_back(NO_ANSWER);
+                if let Some(ending) = self.ending_mut() {
+                    ending.is_silent = true;
+                }
             }
             Some(_) => {}
         }
@@ -98,9 +106,7 @@ impl StateMachine {
     /// The base versions serve alone again, since somebody here wants it.
     pub(super) fn give_back(&mut self, why: &str) {
         self.end_take_over();
-        if let Some(ending) =
-            self.state.work.as_mut().and_then(|work| work.walk_mut()).and_then(|walk| walk.ending.as_mut())
-        {
+        if let Some(ending) = self.ending_mut() {
             ending.status = StageStatus::Failure.wire();
             "rollback".clone_into(&mut ending.next);
             (ending.why, ending.is_kept) = (Some(why.to_owned()), false);
@@ -130,8 +136,7 @@ impl StateMachine {
         }
         self.end_take_over();
         self.stops.managed += 1;
-        let walk = self.state.work.as_mut().and_then(|work| work.walk_mut());
-        if let Some(ending) = walk.and_then(|walk| walk.ending.as_mut()) {
+        if let Some(ending) = self.ending_mut() {
             "rollback".clone_into(&mut ending.next);
             ending.is_kept = false;
         }
@@ -148,6 +153,11 @@ impl StateMachine {
         } else {
             self.end_stage(Outcome::TakenBack(Some(text)), now);
         }
+    }
+
+    /// The stage that has ended, and is reported once what follows is in force.
+    fn ending_mut(&mut self) -> Option<&mut Ending> {
+        self.state.work.as_mut()?.walk_mut()?.ending.as_mut()
     }
 
     fn end_take_over(&mut self) {

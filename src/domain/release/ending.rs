@@ -30,6 +30,8 @@ pub enum Cause {
     Unstarted,
     /// A stage has failed and keeps its shares: people decide what becomes of them.
     Kept,
+    /// What was to take over was asked once more, and answered no more.
+    NoAnswer,
 }
 
 name_variants!(Cause {
@@ -44,12 +46,18 @@ name_variants!(Cause {
     Health => "health",
     Unstarted => "unstarted",
     Kept => "kept",
+    NoAnswer => "no_answer",
 });
 
 impl Cause {
     /// Whether somebody wanted it so, and no child is to blame.
     pub const fn is_wanted(self) -> bool {
         matches!(self, Self::Operator | Self::Superseded)
+    }
+
+    /// Whether it says more of a failure than the limit or the count by which a manager came to notice that.
+    pub(super) const fn is_telling(self) -> bool {
+        self.is_wanted() || matches!(self, Self::NoAnswer)
     }
 }
 

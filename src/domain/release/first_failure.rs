@@ -117,7 +117,7 @@ impl Fault {
             return Ending { child: Some(id), stage, numbers, ..Ending::new(cause, text) };
         };
         let Ending { cause: of_below, child, stage, numbers, by, note, .. } = *below;
-        let cause = if of_below.is_wanted() { of_below } else { cause };
+        let cause = if of_below.is_telling() { of_below } else { cause };
         let child = child.map_or_else(|| id.clone(), |child| format!("{id}: {child}"));
         Ending { cause, text, child: Some(child), stage, numbers, by, note }
     }

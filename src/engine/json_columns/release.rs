@@ -206,6 +206,7 @@ enum CauseForm {
     Health,
     Unstarted,
     Kept,
+    NoAnswer,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -129,7 +129,7 @@ fn is_zero(count: &u32) -> bool {
 /// Why a release was taken back, or didn't end well for everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ending {
-    /// `operator`, `superseded`, `limit`, `approval`, `analysis`, `above`, `disowned`, `children`.
+    /// `operator`, `superseded`, `limit`, `approval`, `analysis`, `above`, `disowned`, `children`, `no_answer`.
     pub cause: String,
     /// All of it in one line.
     pub text: String,

@@ -95,7 +95,9 @@ fn a_version_that_never_answers_when_it_is_to_take_over_is_taken_back() {
     assert_eq!(world.ended()[1], ("half".to_owned(), StageStatus::Failure, "rollback".to_owned()));
     assert_eq!(world.stable("hello"), Some(version("hello", "base")));
     assert_eq!(world.share("hello"), 0);
-    assert!(last_summary(&world).why.unwrap().text.contains("answered no more"));
+    let why = last_summary(&world).why.unwrap();
+    assert_eq!(why.cause, "no_answer");
+    assert!(why.text.contains("answered no more"));
     assert_eq!(world.core.stops().unstarted, 1);
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::release::{
     command::{Form, Refusal},
+    ending::{Cause, Ending},
     summary::{Summary, Times},
 };
 use model::{ChildStatus, Outcome, StageStatus};
@@ -75,6 +76,18 @@ fn calls_that_all_failed_are_a_failure() {
     let failed = Summary { f2_err_rate: 1.0, ..without_calls("Canary", Failure) };
     world.report(&child, "7", failed).unwrap();
     assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
+}
+
+#[test]
+fn what_was_to_take_over_and_is_silent_has_failed_whatever_calls_it_got() {
+    let (mut world, child) = world_with(&led("on_failure: pause"));
+    world.take(&child);
+    let why = Some(Box::new(Ending::new(Cause::NoAnswer, "it answered no more")));
+    world.report(&child, "7", Summary { why, ..without_calls("Canary", Failure) }).unwrap();
+    assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Failed));
+    assert_eq!(world.state_of("7"), "Paused");
+    let told = world.release("7").ending.as_deref().unwrap();
+    assert_eq!((told.cause, told.text.as_str()), (Cause::NoAnswer, "child-1: it answered no more"));
 }
 
 #[test]

@@ -194,6 +194,7 @@ fn every_cause_of_an_end_has_the_name_that_it_had() {
         Cause::Health => ["health"],
         Cause::Unstarted => ["unstarted"],
         Cause::Kept => ["kept"],
+        Cause::NoAnswer => ["no_answer"],
     });
     causes.hold(|cause| {
         let ending = format!(r#""ending":{{"cause":"{cause}","text":"t"}},"#);

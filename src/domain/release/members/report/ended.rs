@@ -7,7 +7,7 @@ use crate::{
         assignment::{Shows, Step, StepIndex},
         deadline,
         decide::draft::Walk,
-        ending::Cause,
+        ending::{Cause, Ending},
         offer::{MAX_ATTEMPT, Unit},
         settings::Member,
         summary::Summary,
@@ -80,8 +80,9 @@ fn untested(walk: &Walk<'_>, slot: StepIndex, summary: &Summary) -> Option<&'sta
         return None;
     }
     let told = assignment.is_told_idle();
-    // Calls or none: nobody gives any to targets that are away.
-    if summary.why.as_ref().is_some_and(|why| matches!(why.cause, Cause::Health | Cause::Kept)) {
+    // Calls or none: nobody gives any to targets that are away, and who was asked and is silent was tested.
+    let is_told = |why: &Ending| matches!(why.cause, Cause::Health | Cause::Kept | Cause::NoAnswer);
+    if summary.why.as_deref().is_some_and(is_told) {
         return None;
     }
     match summary.status {
