@@ -27,6 +27,9 @@ pub struct Recorded {
     pub traffic_split: TrafficSplit,
     pub rollout_strategy: RolloutStrategy,
     pub stages: Vec<RecordedStage>,
+    /// The registered Release of which it is a canary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered_release: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +120,7 @@ impl Recorded {
             traffic_split: split(strategy, subject)?,
             rollout_strategy,
             stages,
+            registered_release: names.release,
         })
     }
 

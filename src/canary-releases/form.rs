@@ -27,7 +27,7 @@ const MAX_VERSIONS: usize = 100;
 const MAX_PORTS: usize = 16;
 
 /// The part of a release that isn't named.
-const ROOT: &str = "/";
+pub(super) const ROOT: &str = "/";
 
 /// A canary that may be what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]

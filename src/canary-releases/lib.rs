@@ -4,20 +4,25 @@
 //! versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
 //! submit one. That stage lasts until somebody says otherwise.
 //!
-//! It translates and keeps nothing. What a release must be known by later stands in annotations of its strategy ([`marks`]).
+//! It translates and keeps nothing. What a release must be known by later stands in annotations of its strategy ([`marks`]). Where a canary
+//! stands is read off its release ([`status()`]), and what was submitted as well, as far as that is known ([`show()`]).
 //!
 //! Invariants: no bytes make it panic. What [`read()`] takes has no field that it doesn't know, and no text without a limit. What
 //! [`translate()`] makes is a strategy without a fault.
 //!
-//! Pure: all names come as arguments. Not here: what is registered, who may ask, and what a weight or a transition does to a release that
+//! Pure: all names and times come as arguments. Not here: what is registered, who may ask, and what a weight or a transition does to a release that
 //! is there already.
 
 mod form;
 pub mod marks;
 mod read;
+mod show;
+mod status;
 mod translate;
 mod words;
 
 pub use form::{Canary, MAX_CONFIG_BYTES, Transition, check_release};
 pub use read::{Document, MAX_DOCUMENT_BYTES, kind_of, read};
+pub use show::{Details, show, weight_of};
+pub use status::{Life, Live, status};
 pub use translate::{Translated, digest, is_of, translate, unknown_release, unnamed_ports};

@@ -14,7 +14,7 @@ use ab_releases::Fault;
 /// Longest document accepted, in bytes: 64 KiB, as whatever is registered.
 pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 
-const CANARY_RELEASE: &str = "CanaryRelease";
+pub(super) const CANARY_RELEASE: &str = "CanaryRelease";
 const RELEASE: &str = "Release";
 
 /// A text of one of the two kinds.

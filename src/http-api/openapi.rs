@@ -35,6 +35,7 @@ use super::{Context, child::router as children, routes::operators};
     tags(
         (name = "releases", description = "Submit releases, look at them, act on them."),
         (name = "progressive delivery", description = "Releases of services as A/B releases, and what they name."),
+        (name = "canaries", description = "Canaries of registered releases."),
         (name = "children", description = "Who polls here."),
         (name = "tenants", description = "Who shares the manager, and how much of it each may take."),
         (name = "traffic", description = "Routers, services, and who gets what."),

@@ -293,6 +293,8 @@ fn title(kind: &str) -> Option<&'static str> {
         "unknown-environment" => "Unknown environment",
         "unknown-target-group" => "Unknown target group",
         "unknown-version" => "Unknown version",
+        "unknown-canary-release" => "Unknown canary release",
+        "unknown-registered-release" => "Unknown registered release",
         "in-use" => "In use",
         "id-taken" => "The id is taken",
         "id-ambiguous" => "The id is ambiguous",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::ab_releases::EnvironmentPort;
+use super::{ab_releases::EnvironmentPort, api::ShareRange};
 
 /// What a text of this interface is as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
@@ -148,4 +148,64 @@ pub struct RegisteredRelease {
     pub created_by: Option<String>,
     #[serde(flatten)]
     pub spec: ReleaseSpec,
+}
+
+/// A canary as it is: `GET /api/v1/canary-releases/{id}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryRelease {
+    /// `choirmaster/v1`.
+    pub api_version: String,
+    /// `CanaryRelease`.
+    pub kind: String,
+    pub metadata: CanaryMetadata,
+    /// As it was submitted, as far as that is known: ports are those of its service, without options that are left out. `transition` is
+    /// what somebody wanted last.
+    pub spec: CanaryReleaseSpec,
+    pub status: CanaryStatus,
+}
+
+/// What is known of a canary beside what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryMetadata {
+    /// Also the id of the release that it is.
+    pub name: String,
+    pub uid: String,
+    pub creation_timestamp: String,
+    /// Who created it, if anybody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+}
+
+/// Where a canary stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryStatus {
+    /// `Pending`, `Starting`, `Canary`, `Held` (somebody has to decide), `Adopting`, `Adopted`, `Deprecating`, `Deprecated` (proven
+    /// everywhere), `DeprecatedUnproven`, `RollingBack` (by itself), `RolledBack`, `RolledBackUnproven`, `NoParticipants`, `Failed`.
+    pub phase: String,
+    /// Percent of the calls that it is to get now.
+    pub weight: f64,
+    /// What its routers were read back to give it; `None`: no router tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<ShareRange>,
+    /// Each type once: `Accepted`, `WeightInForce`, `Healthy`, `Adopted`, `Deprecated`.
+    pub conditions: Vec<CanaryCondition>,
+}
+
+/// Something that is so of a canary, or isn't, as conditions of Kubernetes say it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryCondition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False`, `Unknown`.
+    pub status: String,
+    /// Why, in a word for programs.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+    /// When the status became what it is, as far as that is known.
+    pub last_transition_time: String,
 }

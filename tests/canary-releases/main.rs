@@ -6,6 +6,7 @@
 mod cases;
 mod reading;
 mod refused;
+mod status;
 mod strategy;
 
 use canary_releases::{Canary, Document, read};

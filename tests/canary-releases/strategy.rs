@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{canary, checkout_2, release, shop, with};
 
-fn translated(document: &Value, of: &Value) -> Translated {
+pub fn translated(document: &Value, of: &Value) -> Translated {
     translate(&canary(document), &release(of), MAX_RELEASE_ID_LEN).unwrap()
 }
 
 /// The strategy that a text is; fails where it is none.
-fn checked(text: &str) -> Strategy {
+pub fn checked(text: &str) -> Strategy {
     let Checked { strategy, diagnostics, .. } = check_submission(text.as_bytes());
     let faults: Vec<_> = diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
     assert!(faults.is_empty(), "{faults:?}\n{text}");

@@ -67,10 +67,17 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("note", _) => json!({"maxLength": MAX_NOTE_CHARS, "pattern": NO_NUL}),
         ("after", "list_audit" | "events" | "show_release_traffic") => json!({"pattern": PLACE}),
         ("after", "list_deployments") => json!({"pattern": DEPLOYMENT}),
-        ("after", "list_services" | "list_environments" | "list_target_groups" | "list_versions") => {
+        (
+            "after",
+            "list_services"
+            | "list_environments"
+            | "list_target_groups"
+            | "list_versions"
+            | "list_registered_releases",
+        ) => json!({}),
+        ("environmentId", _) | ("variation", "promote_release") | ("release", "list_canary_releases") => {
             json!({})
         }
-        ("environmentId", _) | ("variation", "promote_release") => json!({}),
         ("phase", "list_routers") => json!({"enum": RouterPhase::ALL.map(RouterPhase::name)}),
         ("after", "release_map_changes") => json!({"pattern": LOOK}),
         ("Last-Event-ID", "release_map_changes") => json!({"pattern": LOOK, "maxLength": MAX_OFFER_ID_LEN}),

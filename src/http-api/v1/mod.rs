@@ -7,6 +7,7 @@
 mod ab_releases;
 pub(super) mod audit;
 mod callers;
+mod canary_releases;
 mod children;
 mod deployments;
 mod environments;
@@ -14,6 +15,7 @@ mod intents;
 pub mod map;
 mod page;
 mod plan;
+mod registered_releases;
 mod registry;
 pub(super) mod releases;
 mod rollout_strategies;
@@ -44,6 +46,8 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(environments::router())
         .merge(target_groups::router())
         .merge(versions::router())
+        .merge(canary_releases::router())
+        .merge(registered_releases::router())
         .merge(children::router())
         .merge(deployments::router())
         .merge(callers::router())

@@ -2,8 +2,11 @@
 
 mod command_line;
 mod life;
+mod status;
 
 use std::fmt::Write as _;
+
+use serde_json::{Value, json};
 
 /// The port at which version `number` of the service `checkout` listens.
 fn port_of(number: u8) -> u16 {
@@ -44,3 +47,25 @@ fn canary_of(release: &str, name: &str, version: u8, rest: &str) -> String {
 
 const ADOPTED: &str = "  transition: Adopted\n";
 const DEPRECATED: &str = "  transition: Deprecated\n";
+
+/// What a router tells of `checkout` while it gives the canary so much of it, in units of 0.01 %, by this release.
+fn told_by_router(router: &str, release: &str, share: u16) -> Value {
+    let variation = |name: &str, share: u16| {
+        let targets = json!({"healthy": null, "total": 1});
+        json!({"name": name, "wanted": share, "seen": share, "targets": targets, "calls": 90, "errors": 1})
+    };
+    let target = |name: &str, version: u8| json!({"name": name, "targets": [format!("127.0.0.1:{}", port_of(version))]});
+    json!({
+        "id": router,
+        "router": {"kind": "embedded", "phase": "in_force", "reached": true},
+        "services": [{
+            "name": "checkout", "epoch": 0, "generation": 1 + u64::from(share), "offer": release, "seen_ago_ms": 5,
+            "measured_ms": 60_000,
+            "variations": [variation("stable", 10_000 - share), variation("canary", share)],
+            "led": {
+                "ports": [{"port": 8080, "protocol": "HTTP"}],
+                "variations": [target("stable", 1), target("canary", 2)],
+            },
+        }],
+    })
+}

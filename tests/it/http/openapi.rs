@@ -52,6 +52,9 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/ab-releases/{id}/traffic
     GET /api/v1/audit
     GET /api/v1/callers/unknown
+    GET /api/v1/canary-releases
+    GET /api/v1/canary-releases/{id}
+    DELETE /api/v1/canary-releases/{id}
     GET /api/v1/children
     GET /api/v1/children/{id}
     DELETE /api/v1/children/{id}
@@ -73,6 +76,9 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/map/changes
     GET /api/v1/map/children/{number}
     POST /api/v1/plan
+    GET /api/v1/registered-releases
+    GET /api/v1/registered-releases/{name}
+    DELETE /api/v1/registered-releases/{name}
     GET /api/v1/releases
     GET /api/v1/releases/{id}
     POST /api/v1/releases/{id}/abort

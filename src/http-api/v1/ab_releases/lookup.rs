@@ -9,6 +9,9 @@ use ab_releases::{Course, Kind, Recorded, RecordedVariation, ReleaseDetails, Uui
 use domain::{
     release::{
         assignment::{Dated, StageSet},
+        ending::Ending,
+        gate::ALL_OPEN,
+        lifecycle::Adoption,
         previous_run::Timed,
         state::{Release, ReleaseState, Snapshot},
     },
@@ -31,15 +34,19 @@ pub(super) struct ServiceRelease {
 }
 
 /// How far it has come.
-pub(super) struct Progress {
+pub(in crate::v1) struct Progress {
     pub state: ReleaseState,
     deferred: bool,
     facts: Vec<Dated>,
     times: Vec<Timed>,
     pub submitted: i64,
     pub ended: Option<i64>,
-    /// Who ended it, if anybody did.
-    pub ended_by: Option<String>,
+    /// Why it was taken back, or a child that failed.
+    pub ending: Option<Box<Ending>>,
+    /// Nothing stands before its roll-out any more.
+    pub is_open: bool,
+    /// What is registered once it has ended well.
+    pub adopts: Option<Arc<Adoption>>,
     pub strategy: Arc<Strategy>,
     /// All its routers have failed, and give the stable variation everything again.
     pub is_back: bool,
@@ -56,7 +63,9 @@ impl Progress {
             times: release.times.clone(),
             submitted: release.submitted.wall_ms,
             ended: release.ended.map(|now| now.wall_ms),
-            ended_by: release.ending.as_ref().and_then(|ending| ending.by.clone()),
+            ending: release.ending.clone(),
+            is_open: release.gates.stand.level == ALL_OPEN,
+            adopts: release.adopts.clone(),
             is_back: release.counts.are_back(release.strategy.is_hybrid()),
             failed: release.failed,
             strategy: Arc::clone(&release.strategy),
@@ -75,7 +84,9 @@ impl Progress {
             times: detail.times,
             submitted: row.submitted_ms,
             ended: row.ended_ms,
-            ended_by: detail.ending.and_then(|ending| ending.by),
+            ending: detail.ending,
+            is_open: detail.stand.level == ALL_OPEN,
+            adopts: detail.adopts,
             strategy,
         })
     }
@@ -90,6 +101,11 @@ impl Progress {
             is_back: self.is_back,
             failed: self.failed,
         }
+    }
+
+    /// Who ended it, if anybody did.
+    pub fn ended_by(&self) -> Option<&str> {
+        self.ending.as_ref()?.by.as_deref()
     }
 
     /// When each stage began, in the order of time: its place and the instant in milliseconds since 1970.
@@ -107,14 +123,22 @@ impl Progress {
     }
 }
 
-/// By its UUID, or by the id of the release.
-pub(super) async fn find(ctx: &Context, scope: &Scope, named: &str) -> Result<ServiceRelease, Problem> {
+/// What was written down of it, by its UUID or by the id of the release; `None`: the caller sees none.
+pub(in crate::v1) async fn row_of(
+    ctx: &Context,
+    scope: &Scope,
+    named: &str,
+) -> Result<Option<ServiceReleaseRow>, Problem> {
     let release = scope.release(named);
     let of_name = || Uuid::of(Kind::Release, &[ab_releases::tenant_of(&release), &release]);
     let id = Uuid::parse(named).unwrap_or_else(of_name).to_string();
     let row = ctx.engine.reader().service_release(&id).await?;
-    let is_seen = |row: &ServiceReleaseRow| scope.tenant().is_none_or(|own| own.as_str() == row.tenant);
-    let row = row.filter(is_seen).ok_or_else(|| unknown(named))?;
+    Ok(row.filter(|row| scope.tenant().is_none_or(|own| own.as_str() == row.tenant)))
+}
+
+/// By its UUID, or by the id of the release.
+pub(super) async fn find(ctx: &Context, scope: &Scope, named: &str) -> Result<ServiceRelease, Problem> {
+    let row = row_of(ctx, scope, named).await?.ok_or_else(|| unknown(named))?;
     of_row(ctx, row).await?.ok_or_else(|| unknown(named))
 }
 

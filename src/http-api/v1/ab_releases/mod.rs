@@ -6,7 +6,7 @@ mod content;
 mod create;
 mod health;
 mod list;
-mod lookup;
+pub(super) mod lookup;
 mod promote;
 mod rollback;
 mod show;

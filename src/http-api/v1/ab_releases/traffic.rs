@@ -169,7 +169,7 @@ fn ordered(found: &ServiceRelease) -> Vec<TrafficHistory> {
     }
     if let Some(at) = found.now.ended {
         let to = share_of(recorded, &found.now.course().shares(recorded));
-        add(at, to, found.now.ended_by.as_deref().unwrap_or(STRATEGY));
+        add(at, to, found.now.ended_by().unwrap_or(STRATEGY));
     }
     all
 }

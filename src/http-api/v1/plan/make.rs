@@ -23,15 +23,15 @@ use crate::{
     v1::{
         page,
         releases::{
-            advice,
+            advice, canary,
             submit::{self, Prepared, SubmissionParts},
-            upload,
+            upload::{self, Upload},
         },
     },
 };
 use domain::release::{liveness_check::ReportedLiveness, state};
 use engine::{EngineError, questions};
-use language::{Diagnostic, Strategy};
+use language::Strategy;
 use model::ChildKey;
 use protocol::api::{self, Plan};
 
@@ -59,12 +59,13 @@ pub(super) struct Parameters {
 #[utoipa::path(post, path = "/api/v1/plan", operation_id = "plan_release", tag = "releases",
     params(Parameters),
     request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
-        description = "The strategy, alone or with a zip of its functions, as it would be submitted."),
+        description = "The strategy, alone or with a zip of its functions, as it would be submitted; or a manifest of `kind: CanaryRelease` \
+            alone, for the strategy that it becomes."),
     responses(
         (status = 200, body = Plan),
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
         (status = 422, body = api::Problem, content_type = "application/problem+json",
-            description = "The strategy has faults; all are listed."),
+            description = "The strategy has faults; all are listed. Or a field of a CanaryRelease can't be taken; it is named."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
@@ -119,7 +120,7 @@ pub(super) async fn handle(
         Ok::<_, Problem>(plan)
     };
     let mut plan = ctx.in_turn(measure).await??;
-    plan.warnings = warnings.iter().map(problem::diagnostic).collect();
+    plan.warnings = warnings;
     Ok(Json(plan))
 }
 
@@ -142,22 +143,35 @@ async fn check(
     ctx: &Context,
     scope: &Scope,
     request: Request,
-) -> Result<(Arc<Strategy>, Vec<Diagnostic>), Problem> {
-    let upload = upload::read(ctx, request).await?;
+) -> Result<(Arc<Strategy>, Vec<api::Diagnostic>), Problem> {
+    let (upload, is_manifest) = strategy_of(ctx, scope, request).await?;
     let (preparing, whose) = (ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &whose)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
     warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
     warnings.extend(bases::ask(ctx, &submission.strategy, &places).await?);
+    let mut warnings: Vec<api::Diagnostic> = warnings.iter().map(problem::diagnostic).collect();
+    if is_manifest {
+        canary::about_manifest(&mut warnings);
+    }
     Ok((submission.strategy, warnings))
 }
 
 /// The strategy alone.
 async fn look(ctx: &Context, scope: &Scope, request: Request) -> Result<Arc<Strategy>, Problem> {
-    let upload = upload::read(ctx, request).await?;
+    let (upload, _) = strategy_of(ctx, scope, request).await?;
     let settings = Arc::clone(&ctx.settings);
     let checked =
         ctx.in_turn(move || language::check_submission_at(&upload.strategy, &settings.site)).await?;
     let strategy = checked.strategy.ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))?;
     scope.bind(strategy).map(Arc::new)
+}
+
+/// What is to be planned, and whether it was a manifest that became it.
+async fn strategy_of(ctx: &Context, scope: &Scope, request: Request) -> Result<(Upload, bool), Problem> {
+    let upload = upload::read(ctx, request).await?;
+    Ok(match canary::strategy_of(ctx, scope, &upload).await? {
+        Some(made) => (made, true),
+        None => (upload, false),
+    })
 }

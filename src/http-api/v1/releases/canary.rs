@@ -37,12 +37,12 @@ use crate::{
     },
 };
 use ab_releases::{Fault, Kind, Names, Uuid};
-use canary_releases::{Canary, Document, Transition};
+use canary_releases::{Canary, Document, Transition, Translated};
 use domain::release::{
     command::Command,
     lifecycle::{self, Adoption},
     rollout, stages,
-    state::{End, ReleaseState, Snapshot},
+    state::{End, Release, ReleaseState, Snapshot},
 };
 use engine::{By, EngineError, json_columns};
 use language::Strategy;
@@ -72,14 +72,18 @@ pub(super) struct Asked {
 
 /// Does what a manifest of one of the two kinds asks for.
 pub(super) async fn submit(ctx: &Context, upload: &Upload, asked: Asked) -> Result<Response, Problem> {
+    match read(upload)? {
+        Document::Release(spec) => register(ctx, spec, asked).await,
+        Document::Canary(canary) => canary_release(ctx, &canary, asked).await,
+    }
+}
+
+fn read(upload: &Upload) -> Result<Document, Problem> {
     if upload.functions.is_some() {
         let detail = "a CanaryRelease or Release has no functions: send the manifest alone";
         return Err(Problem::bad_request(detail));
     }
-    match canary_releases::read(&upload.strategy)? {
-        Document::Release(spec) => register(ctx, spec, asked).await,
-        Document::Canary(canary) => canary_release(ctx, &canary, asked).await,
-    }
+    Ok(canary_releases::read(&upload.strategy)?)
 }
 
 async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Result<Response, Problem> {
@@ -123,13 +127,9 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
         return Err(Fault::new("spec.transition", why).into());
     }
     let Asked { dry_run, by, scope, caller, .. } = asked;
-    let (tenant, name) = (tenant_of(&scope), &canary.spec.release);
-    let spec = registry::find::<ReleaseSpec>(ctx, tenant, name).await?;
-    let spec = spec.ok_or_else(|| canary_releases::unknown_release(canary))?;
+    let (spec, translated) = translated(ctx, &scope, canary).await?;
     // It may have been named by its UUID.
-    let name = spec.name.clone();
-    let longest_id = scope.tenant().map_or(MAX_RELEASE_ID_LEN, TenantName::max_release_id_len);
-    let translated = canary_releases::translate(canary, &spec, longest_id)?;
+    let (tenant, name) = (tenant_of(&scope), spec.name.clone());
     let id = scope.release(&canary.name);
     if let Some(other) = Rival::find(ctx, tenant, &name, &id, false).await? {
         return Err(other.problem(&name));
@@ -143,18 +143,53 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
     let (upload, preparing, binding) = (Upload::made(translated.text, None), ctx.clone(), scope.clone());
     let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     prepared.submission.adopts = Some(Arc::new(adoption));
-    prepared.warnings.retain(|warning| warning.code != NO_CONDITION);
     let how = How { dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
     let (status, mut body) = submit_prepared(ctx, prepared, how, &caller).await?;
     if status == StatusCode::CREATED {
         check_again(ctx, &spec, &id, is_again, by, tenant).await?;
     }
-    // They are about a text that the caller has never seen.
-    body.warnings.iter_mut().for_each(place_at_top);
+    about_manifest(&mut body.warnings);
     let ports = canary_releases::unnamed_ports(canary, &spec);
     body.warnings.extend((!ports.is_empty()).then(|| unnamed(&ports)));
     body.warnings.extend(keeps_busy(ctx, &id).await?.iter().map(|other| busy(caller.name(other))));
     Ok(answered(status, body))
+}
+
+/// The registered release that a canary names, and the strategy that it means for that.
+async fn translated(
+    ctx: &Context,
+    scope: &Scope,
+    canary: &Canary,
+) -> Result<(ReleaseSpec, Translated), Problem> {
+    let spec = registry::find::<ReleaseSpec>(ctx, tenant_of(scope), &canary.spec.release).await?;
+    let spec = spec.ok_or_else(|| canary_releases::unknown_release(canary))?;
+    let longest_id = scope.tenant().map_or(MAX_RELEASE_ID_LEN, TenantName::max_release_id_len);
+    let translated = canary_releases::translate(canary, &spec, longest_id)?;
+    Ok((spec, translated))
+}
+
+/// What a manifest would submit, for who asks what that would do; `None`: it is no manifest, but a strategy.
+pub(in crate::v1) async fn strategy_of(
+    ctx: &Context,
+    scope: &Scope,
+    upload: &Upload,
+) -> Result<Option<Upload>, Problem> {
+    if canary_releases::kind_of(&upload.strategy).is_none() {
+        return Ok(None);
+    }
+    let canary = match read(upload)? {
+        Document::Canary(canary) => canary,
+        Document::Release(_) => {
+            let detail = "kind: Release is registered, and releases nothing: submit it with dry_run=true (--dry-run), and it is checked";
+            return Err(Problem::bad_request(detail));
+        }
+    };
+    if canary.transition != Transition::None {
+        let why = "a plan shows what a canary begins with: leave it out";
+        return Err(Fault::new("spec.transition", why).into());
+    }
+    let (_, Translated { text, .. }) = translated(ctx, scope, &canary).await?;
+    Ok(Some(Upload::made(text, None)))
 }
 
 /// Looks again, now that nobody can register the release in another way any more. What came in between rolls the canary back.
@@ -198,22 +233,26 @@ async fn check_again(
 async fn keeps_busy(ctx: &Context, id: &str) -> Result<BTreeSet<String>, Problem> {
     let id = id.to_owned();
     let look = move |state: &Snapshot| {
-        let mut found = BTreeSet::new();
-        let Some(own) = state.release_by_id(&id) else { return found };
-        for (child, _) in own.assignments.range(..) {
-            let open = state.children.get(*child).map(|child| child.open.iter().copied());
-            let others = open.into_iter().flatten().filter(|open| *open < own.key);
-            found.extend(others.filter_map(|open| Some(state.release(open)?.id.to_string())));
-        }
-        found
+        state.release_by_id(&id).map(|own| in_hand_before(state, own)).unwrap_or_default()
     };
     Ok(ctx.engine.read(PATIENCE, look).await?)
+}
+
+/// The ids of releases that came before this one, and that its routers have in hand.
+pub(in crate::v1) fn in_hand_before(state: &Snapshot, own: &Release) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (child, _) in own.assignments.range(..) {
+        let open = state.children.get(*child).map(|child| child.open.iter().copied());
+        let others = open.into_iter().flatten().filter(|open| *open < own.key);
+        found.extend(others.filter_map(|open| Some(state.release(open)?.id.to_string())));
+    }
+    found
 }
 
 /// Brings a canary that is there to what is asked for.
 async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Result<Response, Problem> {
     let Asked { dry_run, by, may_approve, .. } = asked;
-    let steps = there.steps(canary, may_approve, &by)?;
+    let steps = there.steps(Wanted::of(canary), may_approve, &by)?;
     let before = show::detail(ctx, &there.id).await?.release;
     let Some((word, commands)) = steps else {
         return Ok(there.answer(before.counts.participants, None, dry_run));
@@ -254,6 +293,32 @@ pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> 
     Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
 }
 
+/// Deprecates a canary, as `transition: Deprecated` does.
+pub(in crate::v1) async fn deprecate(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
+    let there = There::find(ctx, id).await?.ok_or_else(|| Problem::unknown_release(id))?;
+    let wanted = Wanted { transition: Transition::Deprecated, weight: 0 };
+    let Some((_, commands)) = there.steps(wanted, false, &by)? else { return Ok(()) };
+    check_note(ctx, id, &by).await?;
+    for command in commands {
+        ctx.engine.call(command, by.clone(), PATIENCE).await?;
+    }
+    Ok(())
+}
+
+/// What is wanted of a canary that is there.
+#[derive(Clone, Copy)]
+struct Wanted {
+    transition: Transition,
+    /// In percent. Where it is deprecated, none counts.
+    weight: u8,
+}
+
+impl Wanted {
+    const fn of(canary: &Canary) -> Self {
+        Self { transition: canary.transition, weight: canary.weight }
+    }
+}
+
 /// A release that is there under the name of a canary.
 struct There {
     id: String,
@@ -283,8 +348,7 @@ impl There {
 
     /// In percent.
     fn weight(&self) -> u16 {
-        let shares = self.strategy.stages.first().map(|stage| stage.shares.as_slice()).unwrap_or_default();
-        shares.get(1).map_or(0, |share| share / 100)
+        canary_releases::weight_of(&self.strategy)
     }
 
     /// Refuses a canary that is another one.
@@ -304,7 +368,7 @@ impl There {
     /// What leads to what is asked for, and what that is called; `None`: it is so already.
     fn steps(
         &self,
-        canary: &Canary,
+        canary: Wanted,
         may_approve: bool,
         by: &By,
     ) -> Result<Option<(&'static str, Vec<Command>)>, Problem> {
@@ -461,9 +525,13 @@ fn nothing(id: String, dry_run: bool) -> Submitted {
     }
 }
 
-fn place_at_top(warning: &mut Diagnostic) {
-    (warning.line, warning.column, warning.fix) = (1, 1, None);
-    warning.source_line.clear();
+/// Of what is said of a strategy what concerns the manifest that it was made of: the strategy nobody has seen.
+pub(in crate::v1) fn about_manifest(warnings: &mut Vec<Diagnostic>) {
+    warnings.retain(|warning| warning.code != NO_CONDITION);
+    for warning in warnings {
+        (warning.line, warning.column, warning.fix) = (1, 1, None);
+        warning.source_line.clear();
+    }
 }
 
 /// That ports which a canary doesn't name have their calls shared, too.

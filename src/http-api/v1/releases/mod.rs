@@ -5,7 +5,7 @@ mod act;
 pub mod actions;
 pub(super) mod advice;
 mod approve;
-mod canary;
+pub(super) mod canary;
 mod changed;
 mod child_form;
 mod children;

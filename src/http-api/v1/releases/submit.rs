@@ -203,11 +203,6 @@ pub struct Prepared {
 /// Checks the strategy, packs its functions, and digests both: all that a release must pass, whether it is planned or
 /// submitted.
 pub fn prepare(upload: &Upload, ctx: &Context, scope: &Scope) -> Result<Prepared, Problem> {
-    if let Some(kind) = canary_releases::kind_of(&upload.strategy) {
-        let detail =
-            format!("kind: {kind} is no strategy: POST /release takes it, and with dry_run=true checks it");
-        return Err(Problem::bad_request(detail));
-    }
     if upload.strategy.contains(&0) {
         return Err(Problem::bad_request(
             "the strategy has the character NUL in it, which no store can keep",

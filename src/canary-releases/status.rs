@@ -1,0 +1,426 @@
+//! Where a canary stands: its phase, how much of the calls it gets, and conditions as those of Kubernetes.
+//!
+//! All of it is read off its release each time, and nothing is kept. A condition is `True`, `False` or `Unknown`; what is not so yet is
+//! `False`, what nobody can tell is `Unknown`. The time of its last transition is that of its status, not of its reason, so what is
+//! `False` since the canary was submitted has that time. Times that no release keeps (a pause, a share that changed) are taken from what
+//! routers told last, or counted back from now: these may be too late, by as long as the manager was down.
+
+use ab_releases::{Course, Recorded, percent};
+use domain::{
+    release::{
+        ending::{Cause, Ending},
+        pause::{Pause, PausedBy},
+        state::{End, ReleaseState},
+    },
+    traffic::Sum,
+};
+use language::Strategy;
+use protocol::{
+    api::ShareRange,
+    canary_releases::{CanaryCondition, CanaryStatus},
+    time::rfc3339,
+};
+
+use super::{marks, words::listed};
+
+/// The place of the canary among the variations of its strategy.
+const CANARY: usize = 1;
+
+/// What is known of a canary. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Life<'r> {
+    pub strategy: &'r Strategy,
+    pub course: Course<'r>,
+    pub recorded: &'r Recorded,
+    /// Nothing stands before its roll-out any more: somebody wants it to be adopted.
+    pub is_open: bool,
+    /// Why it was taken back, or a child that failed.
+    pub ending: Option<&'r Ending>,
+    pub submitted: i64,
+    /// `None`: it is over, and nobody tells of it any more.
+    pub live: Option<&'r Live>,
+}
+
+/// What is known of a canary only while somebody has it in hand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Live {
+    /// What it waits for, in words.
+    pub waits_for: Option<String>,
+    /// Releases that its routers have in hand before it.
+    pub busy: Vec<String>,
+    /// Since when it is paused.
+    pub paused: Option<i64>,
+    /// Routers that are to lead its calls, or that have to prove that they don't any more.
+    pub routers: u32,
+    /// What those of them tell that tell of it.
+    pub sums: Vec<Sum>,
+    /// When that changed last.
+    pub told: Option<i64>,
+    /// Those of them that can't be read, by their ids.
+    pub unread: Vec<String>,
+}
+
+/// Whether something is so.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    True,
+    False,
+    Unknown,
+}
+
+use Verdict::{False, True, Unknown};
+
+impl Verdict {
+    const fn name(self) -> &'static str {
+        match self {
+            True => "True",
+            False => "False",
+            Unknown => "Unknown",
+        }
+    }
+}
+
+/// Of a condition all but its type.
+struct Found {
+    verdict: Verdict,
+    reason: &'static str,
+    message: String,
+    since: i64,
+}
+
+/// Where a canary stands.
+#[must_use]
+pub fn status(life: &Life<'_>) -> CanaryStatus {
+    let seen = life.sum().and_then(|sum| sum.seen);
+    let conditions = [
+        ("Accepted", life.accepted()),
+        ("WeightInForce", life.weight_in_force()),
+        ("Healthy", life.healthy()),
+        ("Adopted", life.adopted()),
+        ("Deprecated", life.deprecated()),
+    ];
+    let condition = |(kind, found): (&str, Found)| CanaryCondition {
+        kind: kind.to_owned(),
+        status: found.verdict.name().to_owned(),
+        reason: found.reason.to_owned(),
+        message: found.message,
+        last_transition_time: rfc3339(found.since),
+    };
+    CanaryStatus {
+        phase: life.phase().to_owned(),
+        weight: percent(life.weight()),
+        seen: seen.map(|(lowest, highest)| ShareRange { lowest: percent(lowest), highest: percent(highest) }),
+        conditions: conditions.into_iter().map(condition).collect(),
+    }
+}
+
+impl Life<'_> {
+    /// The registered release of which it is.
+    pub(super) fn release(&self) -> &str {
+        self.marked(marks::RELEASE)
+    }
+
+    /// The version that it runs.
+    pub(super) fn version(&self) -> &str {
+        self.marked(marks::VERSION)
+    }
+
+    fn marked(&self, key: &str) -> &str {
+        self.strategy.annotations.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.course.state {
+            ReleaseState::Planned => "Pending",
+            ReleaseState::Running if self.is_open => "Adopting",
+            ReleaseState::Running if self.has_begun() => "Canary",
+            ReleaseState::Running => "Starting",
+            ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => "Held",
+            ReleaseState::RollingBack { end: End::Aborted, .. } => "Deprecating",
+            ReleaseState::RollingBack { .. } => "RollingBack",
+            ReleaseState::Over { end, unconfirmed } => match (end, unconfirmed) {
+                (End::Done, _) => "Adopted",
+                (End::Aborted, 0) => "Deprecated",
+                (End::Aborted, _) => "DeprecatedUnproven",
+                (End::RolledBack, 0) => "RolledBack",
+                (End::RolledBack, _) => "RolledBackUnproven",
+                (End::NoParticipants, _) => "NoParticipants",
+                (End::DoneWithFailures | End::Untested, _) => "Failed",
+            },
+        }
+    }
+
+    /// What it is to get now, in units of 0.01 %.
+    fn weight(&self) -> u16 {
+        let takes_over = *self.course.state == ReleaseState::Running && self.is_open;
+        let shares =
+            if takes_over { self.recorded.all_to(CANARY) } else { self.course.shares(self.recorded) };
+        shares.get(CANARY).copied().unwrap_or_default()
+    }
+
+    /// Whether a router has begun it.
+    fn has_begun(&self) -> bool {
+        self.course.current(self.recorded).is_some()
+    }
+
+    /// When the first router began it.
+    fn began(&self) -> i64 {
+        let began = self.course.times.iter().filter(|timed| timed.stage.is_some());
+        began.map(|timed| timed.began_ms).min().unwrap_or(self.submitted)
+    }
+
+    fn ended(&self) -> i64 {
+        self.course.ended.unwrap_or(self.submitted)
+    }
+
+    /// What all its routers tell of it.
+    fn sum(&self) -> Option<&Sum> {
+        let name = &self.recorded.variations.get(CANARY)?.name;
+        self.live?.sums.iter().find(|sum| sum.variation == *name)
+    }
+
+    /// When its routers told last that anything had changed.
+    fn told(&self) -> i64 {
+        self.live.and_then(|live| live.told).unwrap_or_else(|| self.began())
+    }
+
+    fn since_submitted(&self, verdict: Verdict, reason: &'static str, message: impl Into<String>) -> Found {
+        Found { verdict, reason, message: message.into(), since: self.submitted }
+    }
+
+    fn since_ended(&self, verdict: Verdict, reason: &'static str, message: impl Into<String>) -> Found {
+        Found { verdict, reason, message: message.into(), since: self.ended() }
+    }
+
+    fn since_told(&self, verdict: Verdict, reason: &'static str, message: impl Into<String>) -> Found {
+        Found { verdict, reason, message: message.into(), since: self.told() }
+    }
+
+    /// Why it was taken back, or what failed.
+    fn why(&self) -> &str {
+        self.ending.map_or("nothing more is known", |ending| &ending.text)
+    }
+
+    fn waits_for(&self) -> &str {
+        self.live.and_then(|live| live.waits_for.as_deref()).unwrap_or("it waits for its turn")
+    }
+
+    fn accepted(&self) -> Found {
+        let busy = self.live.map(|live| live.busy.as_slice()).unwrap_or_default();
+        match self.course.state {
+            ReleaseState::Over { end: End::NoParticipants, .. } => {
+                let name = &self.recorded.release;
+                let message =
+                    format!("no router takes part in it: `choirmaster release show {name}` says why not");
+                self.since_ended(False, "NoParticipants", message)
+            }
+            ReleaseState::Running if !self.has_begun() && !busy.is_empty() => {
+                let busy = listed(busy);
+                let message = format!("a router of it has {busy} in hand, and begins it once that is over");
+                self.since_submitted(True, "Waiting", message)
+            }
+            ReleaseState::Planned => self.since_submitted(True, "Waiting", self.waits_for()),
+            ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::RollingBack { .. }
+            | ReleaseState::Over { .. } => self.since_submitted(True, "Submitted", "it was submitted"),
+        }
+    }
+
+    /// Whether its routers do what is wanted of them now.
+    fn weight_in_force(&self) -> Found {
+        let weight = percent(self.weight());
+        let gets = format!("the canary gets {weight} % of the calls");
+        match (self.course.state, self.live) {
+            (ReleaseState::Over { end: End::NoParticipants, .. }, _) => {
+                self.since_ended(Unknown, "NoParticipants", "no router takes part in it")
+            }
+            (ReleaseState::Over { end: End::DoneWithFailures, .. }, _) if !self.course.is_back => self
+                .since_ended(
+                    False,
+                    "Failed",
+                    format!("some of its routers failed, so not all give it {weight} %"),
+                ),
+            (ReleaseState::Over { unconfirmed, .. }, _) if *unconfirmed > 0 => {
+                self.since_ended(Unknown, "Unproven", unproven(*unconfirmed))
+            }
+            (ReleaseState::Over { .. }, _) => self.since_ended(True, "Ended", gets),
+            (_, None) => self.since_submitted(Unknown, "Untold", "nobody tells of it"),
+            (state, Some(live)) => {
+                let goes_back = matches!(state, ReleaseState::RollingBack { .. });
+                if !goes_back && !self.has_begun() {
+                    return self.since_submitted(False, "NotBegun", "no router has begun it");
+                }
+                self.at_routers(live, gets)
+            }
+        }
+    }
+
+    /// The same of one that routers have in hand. `gets`: what is said where it is so.
+    fn at_routers(&self, live: &Live, gets: String) -> Found {
+        let (wanted, sum) = (self.weight(), self.sum());
+        let (all, telling) = (live.routers, sum.map_or(0, |sum| sum.routers));
+        if !live.unread.is_empty() {
+            let message = format!("what is in force can't be read at {}", listed(&live.unread));
+            return self.since_told(Unknown, "Unread", message);
+        }
+        if telling < all {
+            let message = format!("{telling} of {} tell what they do with its calls", routers(all));
+            return self.since_told(Unknown, "Untold", message);
+        }
+        match sum.and_then(|sum| Some((sum, sum.seen?))) {
+            // Nobody has to give it anything.
+            None if all == 0 => self.since_told(True, "InForce", gets),
+            Some((sum, seen)) if seen == (wanted, wanted) && sum.unproven == 0 => {
+                self.since_told(True, "InForce", format!("{gets} at {}", routers(all)))
+            }
+            found => {
+                let now = match found {
+                    Some((_, (lowest, highest))) if lowest == highest => {
+                        format!("gets {} %", percent(lowest))
+                    }
+                    Some((_, (lowest, highest))) => {
+                        format!("gets {} to {} %", percent(lowest), percent(highest))
+                    }
+                    None => "what it gets was not read back yet".to_owned(),
+                };
+                let message = format!("the canary is to get {} % of the calls, and {now}", percent(wanted));
+                self.since_told(False, "Shifting", message)
+            }
+        }
+    }
+
+    fn healthy(&self) -> Found {
+        let paused = |reason: &'static str, pause: &Pause| Found {
+            verdict: False,
+            reason,
+            message: pause.reason.clone(),
+            since: self.live.and_then(|live| live.paused).unwrap_or_else(|| self.told()),
+        };
+        match self.course.state {
+            ReleaseState::Over { .. } => self.since_ended(Unknown, "Ended", "it is over, and nobody looks"),
+            ReleaseState::RollingBack { .. } => {
+                self.since_told(Unknown, "RollingBack", "it goes back, and nobody looks")
+            }
+            ReleaseState::Paused(pause) => match pause.by {
+                PausedBy::Limit | PausedBy::Unproven | PausedBy::Analysis => paused("Failed", pause),
+                PausedBy::Agent => paused("Obstacle", pause),
+                PausedBy::Operator | PausedBy::Parent { .. } => self.as_measured(),
+            },
+            ReleaseState::Planned | ReleaseState::Running | ReleaseState::AwaitingApproval { .. } => {
+                self.as_measured()
+            }
+        }
+    }
+
+    /// By what routers tell of the canary's targets and calls.
+    fn as_measured(&self) -> Found {
+        if !self.has_begun() {
+            return self.since_submitted(Unknown, "NotBegun", "no router has begun it");
+        }
+        if self.course.is_back || !self.course.failed.is_empty() {
+            return self.since_told(False, "Failed", self.why());
+        }
+        let calls = self.sum().filter(|sum| sum.calls > 0);
+        let calls = calls.map(|sum| format!("; {} of its {} calls failed", sum.errors, sum.calls));
+        let calls = calls.unwrap_or_default();
+        let targets = self.sum().filter(|sum| sum.targets > 0);
+        match targets.and_then(|sum| Some((sum.healthy?, sum.targets))) {
+            Some((healthy, all)) if healthy < all => {
+                let message = format!("{healthy} of {all} targets of the canary are healthy{calls}");
+                self.since_told(False, "TargetsUnhealthy", message)
+            }
+            Some((_, all)) => {
+                let message = format!("{all} of {all} targets of the canary are healthy{calls}");
+                self.since_told(True, "TargetsHealthy", message)
+            }
+            None => {
+                let message = format!("nothing judges it{calls}");
+                Found { verdict: Unknown, reason: "NotJudged", message, since: self.began() }
+            }
+        }
+    }
+
+    fn adopted(&self) -> Found {
+        let not = |reason: &'static str, message: String| self.since_submitted(False, reason, message);
+        let stays = |what: &str| {
+            let why = self.ending.map_or_else(String::new, |ending| format!(": {}", ending.text));
+            format!("{what}, and release {} stays as it was{why}", self.release())
+        };
+        let is_silent = self.ending.is_some_and(|ending| ending.cause == Cause::NoAnswer);
+        match self.course.state {
+            ReleaseState::Over { end: End::Done, .. } => {
+                let message = format!("version {} of {} serves alone", self.version(), self.release());
+                self.since_ended(True, "Adopted", message)
+            }
+            ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::Over { end: End::DoneWithFailures, .. }
+                if is_silent =>
+            {
+                not("NoAnswer", stays("the canary gave its calls back"))
+            }
+            ReleaseState::RollingBack { end: End::Aborted, .. }
+            | ReleaseState::Over { end: End::Aborted, .. } => {
+                not("Deprecated", "it was deprecated".to_owned())
+            }
+            ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::RolledBack, .. } => {
+                not("RolledBack", stays("it was rolled back"))
+            }
+            ReleaseState::Over { end: End::DoneWithFailures, .. } => {
+                not("Failed", stays("not all its routers gave it all calls"))
+            }
+            ReleaseState::Over { end: End::Untested, .. } => {
+                not("Untested", stays("it ended without the calls that it takes"))
+            }
+            ReleaseState::Over { end: End::NoParticipants, .. } => {
+                not("NoParticipants", "no router takes part in it".to_owned())
+            }
+            ReleaseState::AwaitingApproval { .. } => not("AwaitingApproval", self.waits_for().to_owned()),
+            ReleaseState::Running if self.is_open => {
+                not("Adopting", "its routers ask it once more, and give it all calls".to_owned())
+            }
+            ReleaseState::Paused(pause) if self.is_open => not("Held", pause.reason.clone()),
+            ReleaseState::Planned | ReleaseState::Running | ReleaseState::Paused(_) => {
+                not("NotAsked", "nobody has adopted it".to_owned())
+            }
+        }
+    }
+
+    fn deprecated(&self) -> Found {
+        let not = |reason: &'static str, message: String| self.since_submitted(False, reason, message);
+        let back = || format!("all calls go to the version that served before: {}", self.why());
+        match self.course.state {
+            ReleaseState::RollingBack { reason, end } => {
+                let word = if *end == End::Aborted { "Deprecating" } else { "RollingBack" };
+                not(word, format!("its routers give its calls back: {reason}"))
+            }
+            ReleaseState::Over { end: End::Aborted | End::RolledBack, unconfirmed: count @ 1.. } => {
+                not("Unproven", unproven(*count))
+            }
+            ReleaseState::Over { end: End::Aborted, .. } => self.since_ended(True, "Deprecated", back()),
+            ReleaseState::Over { end: End::RolledBack, .. } => self.since_ended(True, "RolledBack", back()),
+            ReleaseState::Over { end: End::Done, .. } => {
+                not("Adopted", "it was adopted: release another version".to_owned())
+            }
+            ReleaseState::Planned
+            | ReleaseState::Running
+            | ReleaseState::Paused(_)
+            | ReleaseState::AwaitingApproval { .. }
+            | ReleaseState::Over {
+                end: End::DoneWithFailures | End::Untested | End::NoParticipants, ..
+            } => not("NotAsked", "nobody has deprecated it".to_owned()),
+        }
+    }
+}
+
+fn routers(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "router" } else { "routers" })
+}
+
+fn unproven(count: u32) -> String {
+    let have = if count == 1 { "has" } else { "have" };
+    format!("{} {have} not proven that the version that served before has all calls", routers(count))
+}
