@@ -11,6 +11,7 @@
 pub mod agent;
 pub mod analyse;
 pub mod audit;
+pub mod canary;
 pub mod children;
 pub mod client;
 pub mod completions;
@@ -88,6 +89,7 @@ pub enum Command {
     Plan(plan::Args),
     Analyse(Box<analyse::Args>),
     Release(release::Args),
+    Canary(canary::Args),
     Children(children::Args),
     Deployments(deployments::Args),
     Router(routing::router::Args),
@@ -122,6 +124,7 @@ impl Command {
             | Self::Schema(_)
             | Self::Plan(_)
             | Self::Analyse(_)
+            | Self::Canary(_)
             | Self::Children(_)
             | Self::Deployments(_)
             | Self::Router(_)
@@ -189,6 +192,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Plan(args) => plan::run(&args, &mut out).await,
         Command::Analyse(args) => analyse::run(&args, &mut out),
         Command::Release(args) => release::run(args, &mut out).await,
+        Command::Canary(args) => canary::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,
         Command::Deployments(args) => deployments::run(&args, &mut out).await,
         Command::Router(args) => routing::router::run(args, &mut out).await,

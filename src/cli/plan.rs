@@ -31,12 +31,14 @@ const GREY: &str = "#999999";
 
 /// Show who would take part in a release and in which wave, and why the others would not.
 ///
-/// Nothing happens: the manager plans the release on the children that it has now.
+/// Nothing happens: the manager plans the release on the children that it has now. Of a manifest of kind CanaryRelease it plans
+/// the strategy that this becomes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     choirmaster plan releases/area.yml\n  \
     choirmaster plan releases/area.yml --all --limit 1000\n  \
-    choirmaster plan releases/waves.yml --geojson plan.geojson")]
+    choirmaster plan releases/waves.yml --geojson plan.geojson\n  \
+    choirmaster plan checkout-2.yml                        what a canary begins with")]
 pub struct Args {
     /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
     #[arg(value_name = "FILE|DIR")]
@@ -62,9 +64,6 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let source = Source::find(&args.file, &args.wanted)?;
-    if let Some(why) = source.checked_elsewhere() {
-        return Err(Failure::user(format!("{}: {why}", source.file)));
-    }
     let archive = source.archive()?;
     let asked = PlanRequest { client: &client, source: &source, archive: archive.as_deref(), areas: false };
     let wanted = if args.all { args.limit } else { 0 };

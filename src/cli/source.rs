@@ -85,12 +85,6 @@ impl Source {
         Ok(Self { file, text, functions })
     }
 
-    /// What is to be said of a manifest where strategies alone are looked at; `None`: it is a strategy.
-    pub fn checked_elsewhere(&self) -> Option<String> {
-        let kind = canary_releases::kind_of(&self.text)?;
-        Some(format!("kind: {kind} is checked by `choirmaster release submit --dry-run`"))
-    }
-
     /// What is to be sent of the functions: the zip as it is, or one of the folders that the strategy names; `None`:
     /// the manager has them.
     pub fn archive(&self) -> Result<Option<Vec<u8>>, Failure> {

@@ -13,12 +13,15 @@ use super::{
     source::{Functions, Source, SourceSpec, Unfound},
 };
 use crate::strategies;
+use canary_releases::Document;
 use language::{
     Checked, Diagnostic, MAX_STRATEGY_BYTES, Severity, Site, Strategy, check_submission_at,
     functions::{missing_in_folder, missing_in_zip, without_form_in_folder, without_form_in_zip},
 };
 
 /// Check release strategies and report every fault with its place.
+///
+/// Of manifests of kind Release and CanaryRelease it reports the first field that can't be taken.
 ///
 /// It is the check that `plan` and `submit` make, as far as it can be made without a manager. The functions are those
 /// that lie beside the strategy; where none do, those in the working directory, and as the manager's may be others, what
@@ -123,14 +126,8 @@ fn report(named: &str, wanted: &SourceSpec, site: &Site, input: &mut impl Read) 
 }
 
 fn checked(source: &Source, site: &Site) -> ValidationReport {
-    if let Some(why) = source.checked_elsewhere() {
-        return ValidationReport {
-            file: source.file.clone(),
-            valid: false,
-            unreadable: Some(why),
-            diagnostics: Vec::new(),
-            notes: Vec::new(),
-        };
+    if canary_releases::kind_of(&source.text).is_some() {
+        return manifest(source);
     }
     let mut checked = check_submission_at(&source.text, site);
     checked.compare_start(Timestamp::now().as_millisecond());
@@ -147,6 +144,30 @@ fn checked(source: &Source, site: &Site) -> ValidationReport {
         diagnostics: checked.diagnostics,
         notes,
     }
+}
+
+/// What can be seen of a manifest without what is registered.
+fn manifest(source: &Source) -> ValidationReport {
+    let (diagnostics, notes) = match canary_releases::read(&source.text) {
+        Err(fault) => (vec![about_all(fault.to_string())], Vec::new()),
+        Ok(Document::Release(_)) => (Vec::new(), Vec::new()),
+        Ok(Document::Canary(canary)) => {
+            let (release, version) = (&canary.spec.release, canary.spec.version);
+            let note = format!(
+                "whether release {release} is registered, and has version {version} and its service, is known to the manager alone: \
+                 `choirmaster plan` asks it"
+            );
+            (Vec::new(), vec![note])
+        }
+    };
+    let valid = diagnostics.is_empty();
+    ValidationReport { file: source.file.clone(), valid, unreadable: None, diagnostics, notes }
+}
+
+/// A fault that is named by its field, wherever that stands.
+fn about_all(message: String) -> Diagnostic {
+    let (severity, code) = (Severity::Error, "invalid-field");
+    Diagnostic { severity, code, line: 1, column: 1, message, source_line: String::new(), fix: None }
 }
 
 fn notes(strategy: &Strategy) -> Vec<String> {

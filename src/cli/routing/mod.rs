@@ -1,6 +1,6 @@
 //! `choirmaster router …`, `service …` and `traffic …`: who leads the calls of services, and who gets what.
 
-mod form;
+pub(super) mod form;
 pub mod order;
 pub mod router;
 pub mod service;

@@ -25,6 +25,7 @@ fn the_help_names_every_command() {
                     not
       analyse       Judge a canary against a baseline, on samples in files
       release       Submit, watch and steer releases
+      canary        Look at canaries of registered releases
       children      Look at the children, and decide what they take part in
       deployments   Show which version of which function runs at which child
       router        Look at routers, and have them checked, repaired or reloaded
