@@ -84,6 +84,8 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         let targets = json!(version.targets.get(&service.name));
         let _ = writeln!(text, r#"      - {{"name":"{variation}","targets":{targets}}}"#);
     }
+    // Who deprecates a first canary has its routers as they were before.
+    text += "    at_rollback: retire\n";
     text += "stages:\n  - name: \"canary\"\n    type: Traffic\n";
     let weight = canary.weight.min(100);
     let _ = writeln!(text, r#"    shares: {{"stable":"{}","canary":"{weight}"}}"#, 100 - weight);

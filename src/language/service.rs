@@ -35,6 +35,8 @@ pub struct Service {
     pub hash: Option<HashFunction>,
     #[serde(default, skip_serializing_if = "Base::is_default")]
     pub base: Base,
+    #[serde(default, skip_serializing_if = "AtRollback::is_default")]
+    pub at_rollback: AtRollback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
 }
@@ -59,6 +61,24 @@ pub enum Base {
     Serving,
     /// Whatever serves now, the stable variation takes its place.
     Replace,
+}
+
+/// What becomes of a service that nothing led at a router before a release, once that is rolled back there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtRollback {
+    /// Its stable variation serves on.
+    #[default]
+    Keep,
+    /// It is led no more, as before the release.
+    Retire,
+}
+
+impl AtRollback {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Base {
@@ -89,6 +109,7 @@ impl Service {
             salt: Salt::default(),
             hash: None,
             base: Base::default(),
+            at_rollback: AtRollback::default(),
             retry: None,
         }
     }

@@ -36,6 +36,7 @@ fn the_strategy_is_this_text() {
         variations:
           - {"name":"stable","targets":["127.0.0.1:9101"]}
           - {"name":"canary","targets":["127.0.0.1:9111"]}
+        at_rollback: retire
     stages:
       - name: "canary"
         type: Traffic
@@ -57,6 +58,7 @@ fn the_strategy_is_this_text() {
         variations:
           - {"name":"stable","targets":["127.0.0.1:9101"]}
           - {"name":"canary","targets":["127.0.0.1:9111"]}
+        at_rollback: retire
     stages:
       - name: "canary"
         type: Traffic
@@ -78,6 +80,7 @@ fn the_strategy_is_this_text() {
         variations:
           - {"name":"stable","targets":["127.0.0.1:9101"]}
           - {"name":"canary","targets":["127.0.0.1:9111"]}
+        at_rollback: retire
     stages:
       - name: "canary"
         type: Traffic

@@ -1,8 +1,9 @@
 //! Services: what is read, what is refused, and what is handed on.
 
 use language::{
-    Action, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject, analysis::Pair, check,
-    check_at, check_from_parent, check_stored, offer, render, render_full, schema::StrategyForm,
+    Action, AtRollback, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject,
+    analysis::Pair, check, check_at, check_from_parent, check_stored, offer, render, render_full,
+    schema::StrategyForm,
 };
 use traffic::{
     Variation,
@@ -70,6 +71,18 @@ fn the_function_by_which_users_are_drawn_is_read_and_handed_on() {
     assert_eq!(load(SERVICE).services[0].hash, None);
     let refused = rendered(&with("    sticky", "    hash: crc32\n    sticky"));
     assert!(refused.contains("murmur2") && refused.contains("xxh32"), "{refused}");
+}
+
+#[test]
+fn what_becomes_of_a_service_at_its_rollback_is_read_and_handed_on_with_that() {
+    let strategy = load(&with("    sticky", "    at_rollback: retire\n    sticky"));
+    assert_eq!(strategy.services[0].at_rollback, AtRollback::Retire);
+    let undo = render::undo(&strategy, 0, "11.undo");
+    assert_eq!(offer::read(&undo).unwrap().services, strategy.services, "{undo}");
+    let kept = load(&with("    sticky", "    at_rollback: keep\n    sticky"));
+    assert_eq!(kept, load(SERVICE), "that is what it is without the key");
+    let stored = serde_json::to_string(&kept).unwrap();
+    assert!(!stored.contains("at_rollback"), "{stored}");
 }
 
 #[test]
@@ -216,6 +229,7 @@ fn what_managers_below_and_routers_read_is_the_same_service() {
         SERVICE.to_owned(),
         OF_THREE.to_owned(),
         with("sticky: {cookie: cm_checkout}", "sticky: address\n    salt: service\n    retry: never"),
+        with("    sticky", "    at_rollback: retire\n    sticky"),
     ] {
         let strategy = load(&text);
         serde_saphyr::from_str::<StrategyForm>(&text).unwrap();
@@ -310,6 +324,7 @@ fn each_slip_is_named() {
         ),
         ("strategy: canary-10-25-50-100\n", "", "lacks stages"),
         ("soak: 10m", "untested: rollout", "untested: rollout is for functions"),
+        ("    sticky", "    at_rollback: remove\n    sticky", "there is no at_rollback \"remove\""),
     ] {
         let text = with(from, to);
         assert!(rendered(&text).contains(says), "{to}: {}", rendered(&text));

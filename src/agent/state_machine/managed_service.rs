@@ -35,6 +35,9 @@ pub struct LedService {
     /// The last stage of that offer that was about it, once the offer is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
+    /// The offer with which it came here, where nothing led it before and its rollback is to leave nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) came_with: Option<String>,
     /// What was led before the release in hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before: Option<Box<LedService>>,
@@ -65,6 +68,7 @@ impl LedService {
             asks_for_health: false,
             offer: offer.to_owned(),
             stage: None,
+            came_with: None,
             before: None,
         }
     }
@@ -137,7 +141,7 @@ impl LedService {
 
     /// What decides how it is told, without what it was before, and where it comes from.
     pub(super) fn bare(&self) -> Self {
-        Self { offer: String::new(), stage: None, before: None, ..self.clone() }
+        Self { offer: String::new(), stage: None, came_with: None, before: None, ..self.clone() }
     }
 
     /// As whatever splits calls, and knows these functions, is told.

@@ -199,11 +199,10 @@ impl StateMachine {
     pub fn retire(&mut self, name: &str, now: Now) -> Result<(), Refusal> {
         self.refuse_if_in_hand(name)?;
         self.tell_gone(name, "an operator of the agent has it led no more");
-        if self.state.services.remove(name).is_none() {
+        if self.let_service_go(name).is_none() {
             return Err(self.unknown(name));
         }
         self.inform(format!("{name} is led no more"));
-        self.dirty();
         self.pass(now);
         Ok(())
     }

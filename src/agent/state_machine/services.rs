@@ -1,11 +1,15 @@
 //! Services: their variations run elsewhere, and only their calls are led here.
 //!
 //! A service that a release brought stays: what the release ended with is what serves until the next one, which has to begin with it.
+//! Where its strategy wants it (`at_rollback: retire`), one that came with the release goes with its rollback: it is let go once it is
+//! drained, or the deadline for that has passed. What was led before stays, and so does what may have been: an agent that lost its memory
+//! can't tell, and a call too many to the stable variation is better than one that goes nowhere.
+//!
 //! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
 //! of one has ended; afterwards only the one that serves is.
 
 use language::{
-    Action, Base, Service, Stage,
+    Action, AtRollback, Base, Service, Stage,
     offer::{Offer, OfferStage},
 };
 use traffic::{BUCKETS, desired::Target};
@@ -41,6 +45,7 @@ impl StateMachine {
                 continue;
             }
             let known = self.state.services.remove(&name);
+            let came_with = self.came_with(known.as_ref(), service, id);
             let goes_on = known.clone().filter(|led| led.service.variations == service.variations);
             let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
             led.service = service.clone();
@@ -48,6 +53,7 @@ impl StateMachine {
             led.stage = None;
             led.is_tried = true;
             led.asks_for_health = asks_for_health(stages);
+            led.came_with = came_with;
             led.before = known.map(Box::new);
             self.state.services.insert(name, led);
         }
@@ -63,15 +69,29 @@ impl StateMachine {
         }
     }
 
-    /// Whether the offer in hand rolls back what isn't led here, and it is not proven yet that nothing of it is in force.
+    /// The offer with which a service came that is to go with its rollback; `None`: it stays. `known`: what was led before this offer.
+    fn came_with(&self, known: Option<&LedService>, service: &Service, offer: &str) -> Option<String> {
+        let name = service.name();
+        let is_in_force = || self.world.read_back.contains(name) && !self.state.withdrawn.contains(name);
+        match known {
+            _ if service.at_rollback == AtRollback::Keep => None,
+            Some(led) => led.came_with.clone().filter(|came| release_of(came) == release_of(offer)),
+            None if is_in_force() => None,
+            None => Some(offer.to_owned()),
+        }
+    }
+
+    /// Whether it has to be read back what is in force before the offer in hand is begun: it rolls back what isn't led here, and nothing
+    /// of that may be in force; or what it brings is to go with its rollback, and may be led by a table that is forgotten.
     pub(super) fn waits_for_read_back(&self) -> bool {
         let Some(Offer { id, services, stages, .. }) = &self.offer else { return false };
-        let is_unknown = |service: &Service| !self.state.services.contains_key(service.name());
-        let is_withdrawn = |service: &Service| self.state.withdrawn.contains(service.name());
-        let is_unproven = |service: &Service| {
-            is_unknown(service) && (self.world.in_force.is_none() || is_withdrawn(service))
-        };
-        !services.is_empty() && is_undo(id, stages) && services.iter().any(is_unproven)
+        let (is_undo, is_unread) = (is_undo(id, stages), self.world.in_force.is_none());
+        let is_unknown = |service: &&Service| !self.state.services.contains_key(service.name());
+        services.iter().filter(is_unknown).any(|service| {
+            let is_withdrawn = self.state.withdrawn.contains(service.name());
+            let is_to_go = service.at_rollback == AtRollback::Retire;
+            if is_undo { is_unread || is_withdrawn } else { is_unread && is_to_go && !is_withdrawn }
+        })
     }
 
     /// What a stage that begins gives the variations of a service. One that is passed over on the way to a chosen winner moves nobody:
@@ -120,8 +140,8 @@ impl StateMachine {
         }
     }
 
-    /// The release is over: who serves alone is alone in the table.
-    pub(super) fn end_services(&mut self) {
+    /// The release is over: who serves alone is alone in the table, and what came with a release that was rolled back is in none.
+    pub(super) fn end_services(&mut self, is_rollback: bool) {
         for name in self.names_of_services() {
             let stage = self.offer.as_ref().and_then(|offer| {
                 let is_of = |of: &&OfferStage| {
@@ -129,7 +149,11 @@ impl StateMachine {
                 };
                 Some(offer.stages.iter().rev().find(is_of)?.stage.name.clone())
             });
-            if let Some(led) = self.state.services.get_mut(&name) {
+            let is_to_go = |led: &LedService| led.came_with.is_some() && led.serving() == Some(0);
+            if is_rollback && self.state.services.get(&name).is_some_and(is_to_go) {
+                self.let_service_go(&name);
+                self.inform(format!("{name} is led no more, as before the release that brought it"));
+            } else if let Some(led) = self.state.services.get_mut(&name) {
                 led.stage = stage;
                 led.is_tried = false;
                 led.is_decided = false;
@@ -137,6 +161,14 @@ impl StateMachine {
                 led.before = None;
             }
         }
+    }
+
+    /// Leads a service no more. It may be in force until a table without it was read back.
+    pub(super) fn let_service_go(&mut self, name: &str) -> Option<LedService> {
+        let led = self.state.services.remove(name)?;
+        self.state.withdrawn.insert(name.to_owned());
+        self.dirty();
+        Some(led)
     }
 
     /// Variations of the offer's services that have no share now, each by both names.
@@ -217,6 +249,21 @@ fn is_of_one_release(offer: &str, undo: &str) -> bool {
     let Some((release, _)) = undo.rsplit_once(UNDO) else { return true };
     let rest = offer.strip_prefix(release);
     offer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The release that an offer to an agent that leads services belongs to: what stands behind its name says that the offer rolls it back, or
+/// which attempt it is.
+fn release_of(offer: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((release, rest)) = offer.rsplit_once(UNDO)
+        && (rest.is_empty() || rest.strip_prefix('.').is_some_and(is_number))
+    {
+        return release;
+    }
+    match offer.rsplit_once(".r") {
+        Some((release, attempt)) if is_number(attempt) => release,
+        _ => offer,
+    }
 }
 
 /// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.

@@ -373,6 +373,7 @@ impl StateMachine {
         let Some(walk) = work.walk_mut() else { return };
         let Some(ending) = walk.ending.take() else { return };
         let is_over = walk.testing.is_none();
+        let is_rollback = ending.next == written(offer, Action::Rollback);
         let name = work.offer.clone();
         let Some(stage) = offer.stages.get(ending.stage) else { return };
         let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);
@@ -387,7 +388,7 @@ impl StateMachine {
         self.state.owed.retain(|owed| !(owed.waits && owed.offer == name));
         self.owe(name, summary, &ending.next, false);
         if is_over {
-            self.end_services();
+            self.end_services(is_rollback);
             self.state.work = None;
             self.offer = None;
         }

@@ -31,7 +31,7 @@ pub struct State {
     /// Services whose calls are led, by name.
     #[serde(default)]
     pub services: BTreeMap<String, LedService>,
-    /// Services that were refused before they were led: each is in here until a table without it was read back.
+    /// Services that were led, or refused before they were, and are let go: each is in here until a table without it was read back.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub withdrawn: BTreeSet<String>,
     /// Functions that an operator gave another version, which is started first.

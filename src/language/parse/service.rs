@@ -19,15 +19,26 @@ use crate::{
     reading::{read_scalar, read_word, title_of},
     retry, scalar,
     scalar::{ScalarFault, fault},
-    service::{Base, Salt, Service},
+    service::{AtRollback, Base, Salt, Service},
     target,
 };
 
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
 
-const KEYS: [&str; 10] =
-    ["name", "routers", "ports", "sticky", "header", "variations", "salt", "hash", "base", "retry"];
+const KEYS: [&str; 11] = [
+    "name",
+    "routers",
+    "ports",
+    "sticky",
+    "header",
+    "variations",
+    "salt",
+    "hash",
+    "base",
+    "at_rollback",
+    "retry",
+];
 
 pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
     let fields = Fields::open(node, title_of("service", node, index), &KEYS, findings)?;
@@ -51,6 +62,9 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let hash = hash.map(|entry| read_word(entry, "hash", &hashes, findings));
     let bases = [("serving", Base::Serving), ("replace", Base::Replace)];
     let base = fields.optional("base").map(|entry| read_word(entry, "base", &bases, findings));
+    let after = [("keep", AtRollback::Keep), ("retire", AtRollback::Retire)];
+    let at_rollback =
+        fields.optional("at_rollback").map(|entry| read_word(entry, "at_rollback", &after, findings));
     let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
@@ -61,6 +75,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
         service.salt = salt.unwrap_or(Some(Salt::default()))?;
         service.hash = hash.map_or(Some(None), |hash| hash.map(Some))?;
         service.base = base.unwrap_or(Some(Base::default()))?;
+        service.at_rollback = at_rollback.unwrap_or(Some(AtRollback::default()))?;
         service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
         Some(service)
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use traffic::desired::{Health, Listen, Variation};
 
 use crate::{
-    Base, Salt, Service, Stage, StageKind,
+    AtRollback, Base, Salt, Service, Stage, StageKind,
     render::quoted,
     scalar::{go_duration, percent},
 };
@@ -21,7 +21,8 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 }
 
 fn push_service(text: &mut String, service: &Service) {
-    let Service { routers, ports, sticky, rule, variations, salt, hash, base, retry, .. } = service;
+    let Service { routers, ports, sticky, rule, variations, salt, hash, base, at_rollback, retry, .. } =
+        service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     super::push_selector(text, "routers", routers);
     let _ = writeln!(text, "    ports: {}", Listen::list(ports));
@@ -42,6 +43,9 @@ fn push_service(text: &mut String, service: &Service) {
     }
     if *base == Base::Replace {
         text.push_str("    base: replace\n");
+    }
+    if *at_rollback == AtRollback::Retire {
+        text.push_str("    at_rollback: retire\n");
     }
     if let Some(retry) = retry {
         let _ = writeln!(text, "    retry: {}", retry.name());

@@ -34,6 +34,9 @@ pub struct ServiceForm {
     /// `serving`, as if absent: the first variation has to be what serves now, or the release is refused where that is known.
     /// `replace`: it takes the place of whatever serves now.
     pub base: Option<BaseForm>,
+    /// What becomes of it at a router where nothing led it before the release, once that is rolled back there. `keep`, as if absent: the
+    /// first variation serves on. `retire`: it is led no more, as before.
+    pub at_rollback: Option<AtRollbackForm>,
     /// Which calls that a variation failed are repeated on the stable one, where the router can.
     pub retry: Option<RetryForm>,
 }
@@ -112,6 +115,13 @@ pub struct HealthForm {
 pub enum BaseForm {
     Serving,
     Replace,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AtRollbackForm {
+    Keep,
+    Retire,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

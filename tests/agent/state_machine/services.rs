@@ -1,6 +1,8 @@
 //! Services, whose variations run elsewhere.
 
+use call_metrics::InFlight;
 use model::StageStatus;
+use protocol::FollowUp;
 
 use super::world::World;
 
@@ -223,6 +225,199 @@ fn agent_without_memory_rolls_back_service_seen_at_router() {
     world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
 }
 
+/// The same release or rollback of what goes with that, where nothing led it before.
+fn passing(text: &str) -> String {
+    let passing = text.replace("    variations:\n", "    at_rollback: retire\n    variations:\n");
+    assert_ne!(passing, text);
+    passing
+}
+
+fn offered_passing(world: &mut World, id: &str, port: u16, variations: [&str; 2]) {
+    world.offers.push((id.to_owned(), passing(&offer(id, port, variations))));
+}
+
+/// What the table in force says, byte for byte, but for its number.
+fn in_force(world: &World) -> String {
+    let services = world.table.as_ref().map(|table| &table.services);
+    serde_json::to_string(&services.into_iter().flatten().collect::<Vec<_>>()).unwrap()
+}
+
+/// A release is over, and a table without its services was read back.
+fn is_gone(world: &World) -> bool {
+    let state = world.core.state();
+    state.services.is_empty() && state.withdrawn.is_empty() && in_force(world) == "[]" && state.work.is_none()
+}
+
+/// A service is led, and a canary of another one has begun, which nothing led before. With the table from before that.
+fn beside_a_first_canary() -> (World, String) {
+    let mut world = rolled_out();
+    world.until("all is told", |world| world.core.state().work.is_none() && world.owed().is_empty());
+    let before = in_force(&world);
+    let text = passing(&offer("c1", 81, ["A", "B"])).replace("name: shop", "name: basket");
+    world.offers.push(("c1".to_owned(), text));
+    world.until("it is tried", |world| world.share("basket") == 1_000);
+    assert_ne!(in_force(&world), before);
+    (world, before)
+}
+
+#[test]
+fn a_service_that_came_with_a_canary_goes_with_it() {
+    let is_as_before = |world: &World, before: &str| {
+        let state = world.core.state();
+        in_force(world) == before
+            && state.work.is_none()
+            && state.withdrawn.is_empty()
+            && world.owed().is_empty()
+    };
+    let (mut world, before) = beside_a_first_canary();
+    world.signal(Some(FollowUp::Rollback));
+    world.until("its table is as before", |world| is_as_before(world, &before));
+    assert_eq!(world.ended().last().map(|ended| ended.2.as_str()), Some("rollback"));
+    assert_eq!(world.ended().len(), 3);
+    assert!(!world.core.state().services.contains_key("basket"));
+    // Killed at any step of that.
+    for steps in 0..60 {
+        let (mut world, before) = beside_a_first_canary();
+        world.signal(Some(FollowUp::Rollback));
+        world.steps(steps);
+        world.kill();
+        world.until("its table is as before", |world| is_as_before(world, &before));
+        assert_eq!(world.ended().len(), 3, "{steps}");
+        world.steps(100);
+        assert!(is_as_before(&world, &before), "{steps}");
+    }
+}
+
+#[test]
+fn what_came_with_a_canary_is_drained_before_it_goes_and_no_longer_than_its_deadline() {
+    for ends in [true, false] {
+        let (mut world, before) = beside_a_first_canary();
+        let call = InFlight { service: "basket".to_owned(), variation: "B".to_owned(), calls: 1 };
+        world.in_flight.push(call);
+        world.signal(Some(FollowUp::Rollback));
+        world.until("it has no share", |world| world.share("basket") == 0);
+        let since_ms = world.now_ms;
+        world.steps(60);
+        assert!(world.core.state().services.contains_key("basket"), "a call of its canary goes on");
+        assert_eq!(world.ended().len(), 2, "that is not told before it has ended");
+        if ends {
+            world.in_flight.clear();
+        }
+        world.until("its table is as before", |world| in_force(world) == before);
+        assert_eq!(world.now_ms - since_ms >= 5_000, !ends, "{}", world.now_ms - since_ms);
+    }
+}
+
+#[test]
+fn a_service_that_a_former_release_leads_stays_whatever_a_later_one_wants() {
+    for came in [false, true] {
+        let mut world = World::new();
+        let text = offer("r1", 80, ["A", "B"]);
+        world.offers.push(("r1".to_owned(), if came { passing(&text) } else { text }));
+        world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+        offered_passing(&mut world, "r2", 80, ["B", "C"]);
+        world.until("it is tried", |world| world.share("shop") == 1_000);
+        world.signal(Some(FollowUp::Rollback));
+        world.until("it is told", |world| world.ended().len() == 3 && world.owed().is_empty());
+        world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+        world.kill();
+        world.steps(100);
+        assert_eq!(serving(&world), Some((80, "B".to_owned())));
+    }
+}
+
+#[test]
+fn what_was_rolled_out_goes_with_the_rollback_of_its_own_release_alone() {
+    for (id, goes) in [("r1.undo", true), ("r1.undo.2", true), ("r2.undo", false), ("r1.undoing.undo", false)]
+    {
+        let mut world = World::new();
+        offered_passing(&mut world, "r1", 80, ["A", "B"]);
+        world.until("it serves alone", |world| serving(world) == Some((80, "B".to_owned())));
+        world.kill();
+        world.signal(None);
+        world.offers.push((id.to_owned(), passing(&undo(id, 80, ["A", "B"]))));
+        world.until("it is told", |world| world.ended().len() == 3 && world.owed().is_empty());
+        if goes {
+            world.until("it is gone", is_gone);
+        }
+        // Once more, as where the answer was lost: what isn't there isn't brought back.
+        let again = format!("{id}.3").replace(".2.3", ".3");
+        world.offers.push((again.clone(), passing(&undo(&again, 80, ["A", "B"]))));
+        world.until("it is told", |world| world.ended().len() == 4 && world.owed().is_empty());
+        world.steps(20);
+        assert_eq!(is_gone(&world), goes, "{id}");
+    }
+}
+
+#[test]
+fn the_next_attempt_and_the_next_release_bring_it_anew_and_take_it_along() {
+    for next in ["r1.r2", "r2"] {
+        let mut world = World::new();
+        // The second waits while the first is in hand, and begins before anything was read back.
+        offered_passing(&mut world, "r1", 80, ["A", "B"]);
+        offered_passing(&mut world, next, 80, ["A", "B"]);
+        world.until("it is tried", |world| world.share("shop") == 1_000);
+        world.signal(Some(FollowUp::Rollback));
+        world.until("it is told", |world| world.ended().len() == 2 && world.owed().is_empty());
+        world.until("it is gone", is_gone);
+    }
+}
+
+#[test]
+fn what_is_rolled_back_before_its_first_share_gets_none_and_goes() {
+    let mut world = World::new();
+    world.steps(20);
+    offered_passing(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is begun", |world| world.core.state().services.contains_key("shop"));
+    world.proxy_away = true;
+    world.signal(Some(FollowUp::Rollback));
+    world.steps(20);
+    world.proxy_away = false;
+    world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+    world.until("it is gone", is_gone);
+    for service in world.tables.iter().flat_map(|table| &table.services) {
+        assert_eq!(service.runs, Some(vec![(0, 10_000, 0)]), "{service:?}");
+    }
+}
+
+#[test]
+fn an_agent_without_memory_lets_nothing_go_that_may_have_been_led_before() {
+    for is_known in [false, true] {
+        let mut world = World::new();
+        offered_passing(&mut world, "r1", 80, ["A", "B"]);
+        world.until("it is tried", |world| world.share("shop") == 1_000);
+        world.forget_everything();
+        if is_known {
+            world.signal(Some(FollowUp::Rollback));
+        } else {
+            world.signal(None);
+            world.offers = vec![("r1.undo".to_owned(), passing(&undo("r1.undo", 80, ["A", "B"])))];
+        }
+        world.until("it is told", |world| world.ended().len() == 1 && world.owed().is_empty());
+        world.until("it serves alone", |world| serving(world) == Some((80, "A".to_owned())));
+        world.steps(100);
+        assert_eq!(serving(&world), Some((80, "A".to_owned())));
+    }
+    // Whose proxy has lost its table too knows that nothing is led there.
+    let mut world = World::new();
+    offered_passing(&mut world, "r1", 80, ["A", "B"]);
+    world.until("it is tried", |world| world.share("shop") == 1_000);
+    world.forget_everything();
+    world.table = None;
+    world.until("it is tried again", |world| world.share("shop") == 1_000);
+    world.signal(Some(FollowUp::Rollback));
+    world.until("it is gone", is_gone);
+}
+
+#[test]
+fn a_service_that_an_operator_retires_is_gone_after_a_kill_too() {
+    let mut world = rolled_out();
+    world.until("all is told", |world| world.core.state().work.is_none() && world.owed().is_empty());
+    world.retire("shop");
+    world.kill();
+    world.until("it is gone", is_gone);
+}
+
 #[test]
 fn a_rollback_of_what_may_be_in_force_is_told_until_it_is_read_back() {
     let mut world = World::new();
@@ -280,7 +475,7 @@ fn shares_that_the_proxy_goes_on_refusing_are_taken_back_with_the_reason() {
 #[test]
 fn rollback_skips_shares_that_proxy_has_not_yet_applied() {
     let mut world = refused_in_the_second_stage();
-    world.signal(Some(protocol::FollowUp::Rollback));
+    world.signal(Some(FollowUp::Rollback));
     world.until("it is decided", |world| world.core.state().services["shop"].shares() == [10_000, 0]);
     // Nothing is wrong any more, and half of the calls are never given to the new one.
     world.refused_share = None;
@@ -382,7 +577,7 @@ fn asked(world: &World) -> Vec<&str> {
 
 #[test]
 fn header_routed_calls_follow_share_in_rollback_and_rollout() {
-    for (then, winner) in [(Some(protocol::FollowUp::Rollback), "A"), (None, "B")] {
+    for (then, winner) in [(Some(FollowUp::Rollback), "A"), (None, "B")] {
         let mut world = asked_for([50, 50]);
         assert_eq!(asked(&world), ["A", "B"]);
         if then.is_some() {

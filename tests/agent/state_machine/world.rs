@@ -16,7 +16,7 @@ use agent::{
         Undone, VersionNote,
     },
 };
-use call_metrics::{Cursor, Interval, Key, Reading, Row, Tally, Times};
+use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
 use model::StageStatus;
 use protocol::{EndStageAnswer, FollowUp, StageSummary};
 use proxy::{
@@ -87,6 +87,8 @@ pub struct World {
     pub late: Option<TableForm>,
     /// The proxy refuses tables that give a service's new variation so much, in units of 0.01 %.
     pub refused_share: Option<u16>,
+    /// Calls that go on for as long as they are in here.
+    pub in_flight: Vec<InFlight>,
     /// Calls per step that ask for the second variation of a service by its header.
     pub asks: u64,
     /// Calls per step of each function, and errors in a hundred of each variation.
@@ -153,6 +155,7 @@ impl World {
             answers_late: false,
             late: None,
             refused_share: None,
+            in_flight: Vec::new(),
             asks: 0,
             calls: 20,
             errors: BTreeMap::new(),
@@ -306,8 +309,8 @@ impl World {
         if self.closes {
             let closed = self.closed.iter().filter(|interval| interval.from >= cursor.interval);
             let next = Cursor { life: 7, interval: self.closed.len() as u64 };
-            let closed = closed.cloned().collect();
-            return Reading { closed, open: vec![], next, gone: 0, cut_short: 0, in_flight: Vec::new() };
+            let (closed, in_flight) = (closed.cloned().collect(), self.in_flight.clone());
+            return Reading { closed, open: vec![], next, gone: 0, cut_short: 0, in_flight };
         }
         let rows = self.rows.iter().map(|((service, split, variation, by_header), tally)| Row {
             key: Arc::new(Key {
@@ -329,7 +332,7 @@ impl World {
             next: Cursor { life: 7, interval: 0 },
             gone: 0,
             cut_short: 0,
-            in_flight: Vec::new(),
+            in_flight: self.in_flight.clone(),
         }
     }
 

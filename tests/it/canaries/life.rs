@@ -141,7 +141,9 @@ async fn a_canary_is_deprecated_and_the_release_is_as_it_was() {
     let player = start().await;
     let before = stored(&player.world, DEFAULT_TENANT, "shop").await;
     player.world.submit(&canary(2, "")).await.ok();
-    player.begins("checkout-2").await;
+    assert_eq!(player.polls().await.1, "checkout-2");
+    let offer = player.world.fetch(&player.router, "checkout-2").await.ok().text();
+    assert!(offer.contains("    at_rollback: retire\n"), "what came with it is to go with it: {offer}");
     let deprecated = player.world.submit_to("/release?by=ann&note=slow", &canary(2, DEPRECATED)).await;
     assert_eq!(told(&deprecated), (200, json!(false), json!("deprecated")));
     assert_eq!(state(&player, "checkout-2").await, "RollingBack");

@@ -1,8 +1,9 @@
 //! Canaries of a registered release, behind the proxy of an own agent.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use super::{
+    node::Node,
     routers::{Routers, all_to},
     users::{USERS, Users},
     wait::wait_until,
@@ -93,4 +94,57 @@ async fn weight_10_adopted_and_no_call_is_lost() {
     users.round().await;
     assert_eq!(users.of(0, 'B').len(), USERS);
     users.end().await;
+}
+
+/// The services of a proxy's table as they stand on its disk: the table but for its number, which only grows.
+fn services_on_disk(node: &Node) -> Option<String> {
+    let file = fs::read_to_string(node.folder.join("proxy/table")).ok()?;
+    Some(file.split_once("\"services\":")?.1.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_canary_that_is_deprecated_leaves_its_proxy_as_it_was() {
+    let mut world = Routers::start(1, &[]).await;
+    let (port, other) = (world.at[0].port(), world.nodes[0].at.port());
+    // Something else is led there, and no release of this service was before.
+    let wares = world.strategy("wares-0", &all_to("A"));
+    let wares = wares.replace("name: checkout\n", "name: wares\n");
+    let wares = wares.replace(&format!("{{port: {port}}}"), &format!("{{port: {other}}}"));
+    world.site.manager.submit(&wares).await;
+    world.site.manager.ended("wares-0").await;
+    world.nodes[0]
+        .until_proxy("it serves one alone", |status| {
+            let [service] = &status.services[..] else { return false };
+            service.name == "wares" && service.variations.len() == 1
+        })
+        .await;
+    let before = services_on_disk(&world.nodes[0]).unwrap();
+
+    world.site.manager.submit(&shop(port, 1, &[world.a.at, world.b.at, world.b.at])).await;
+    world.site.manager.submit(&canary(port, 2, 10, "")).await;
+    gives(&world, 1_000).await;
+    let users = Users::call(&world.at);
+    wait_until("the canary has calls", async || world.b.calls() > 50).await;
+    users.end().await;
+    assert_ne!(services_on_disk(&world.nodes[0]).unwrap(), before);
+
+    world.site.manager.submit(&canary(port, 2, 10, "Deprecated")).await;
+    world.nodes[0].kill();
+    world.nodes[0].come_back();
+    let ended = world.site.manager.ended("checkout-2").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    wait_until("its table is as it was, byte for byte", async || {
+        services_on_disk(&world.nodes[0]).is_some_and(|services| services == before)
+    })
+    .await;
+    world.nodes[0].until("it leads one alone", |status| status.services.len() == 1).await;
+    wait_until("the manager knows nothing of the service", async || {
+        world.site.manager.get("/api/v1/services/checkout").await.is_none()
+    })
+    .await;
+
+    // The next one begins with whatever the release says: nothing is led that it had to go on from.
+    world.site.manager.submit(&shop(port, 2, &[world.a.at, world.b.at, world.a.at])).await;
+    world.site.manager.submit(&canary(port, 3, 20, "")).await;
+    gives(&world, 2_000).await;
 }

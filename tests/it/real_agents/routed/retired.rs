@@ -1,7 +1,8 @@
-//! A service is retired while a call to it goes on.
+//! A service is retired while a call to it goes on, and one goes that came with a release which is rolled back.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
+use agent::control::form::{RouterPhase, Status};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -10,11 +11,12 @@ use tokio::{
 
 use super::{
     super::{
-        routers::{all_to, strategy},
+        routers::{all_to, approved_stages, strategy},
         wait::wait_until,
     },
-    World, world_that_drains,
+    World, world, world_that_drains,
 };
+use crate::ports::free_port;
 
 /// A call that goes on, and its other end.
 struct Held {
@@ -126,4 +128,56 @@ async fn calls_that_outlast_the_wait_for_them_are_counted_and_end_well_all_the_s
         held.end().await;
     }
     world.is_gone().await;
+}
+
+/// Whether a router was read back to do all that is wanted, and that is so many services.
+fn leads(status: &Status, services: usize) -> bool {
+    let router = status.router.as_ref();
+    status.services.len() == services
+        && status.work.is_none()
+        && router.is_some_and(|router| router.phase == RouterPhase::InForce && router.wanted == router.seen)
+}
+
+impl World {
+    /// What is ours of each router's configuration, but for its number.
+    fn configurations(&self) -> Vec<String> {
+        let text = |kind: &str, name: &str| {
+            fs::read_to_string(self.site.folder().join(format!("of-{kind}/ours/{name}"))).unwrap()
+        };
+        let nginx = text("nginx", "choirmaster.conf");
+        let head = nginx.lines().find_map(|line| line.strip_prefix("# digest ")).unwrap();
+        let (digest, load) = head.split_once(" load ").unwrap();
+        let nginx = nginx.replace(head, "").replace(&format!("{digest} {load}"), digest);
+        let haproxy = text("haproxy", "choirmaster.cfg");
+        vec![nginx, haproxy.split_once('\n').unwrap().1.to_owned()]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_came_with_a_release_goes_with_its_rollback() {
+    let world = world().await;
+    let variations = [("A", world.a.at), ("B", world.b.at)];
+    let wares = strategy("wares-0", free_port(), variations, &all_to("A"));
+    world.site.manager.submit(&wares.replace("name: checkout\n", "name: wares\n")).await;
+    world.site.manager.ended("wares-0").await;
+    for node in &world.nodes {
+        node.until("it leads one", |status| leads(status, 1)).await;
+    }
+    let before = world.configurations();
+
+    let first = strategy("checkout-1", world.routers[0].port(), variations, &approved_stages(""));
+    let first = first.replace("    variations:\n", "    at_rollback: retire\n    variations:\n");
+    world.site.manager.submit(&first).await;
+    world.seen(Some(9_000), Some(1_000)).await;
+    assert_ne!(world.configurations(), before);
+    world.site.manager.act("checkout-1", "abort").await;
+    let ended = world.site.manager.ended("checkout-1").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    for node in &world.nodes {
+        node.until("it leads one", |status| leads(status, 1)).await;
+    }
+    assert_eq!(world.configurations(), before);
+    for router in &world.routers {
+        wait_until("nobody listens there", async || TcpStream::connect(router).await.is_err()).await;
+    }
 }
