@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use protocol::ab_releases::{EnvironmentPort, EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
 use traffic::desired::{
-    MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, is_check_path, is_host, is_path,
+    MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, TlsEnd, is_check_path, is_host, is_path,
 };
 
 use super::translate::{Fault, sticky_of};
@@ -56,7 +56,19 @@ pub fn check_environment(spec: &EnvironmentSpec) -> Result<(), Fault> {
 }
 
 fn check_route(field: &str, port: &EnvironmentPort) -> Result<(), Fault> {
-    let EnvironmentPort { protocol: named, hosts, path, .. } = port;
+    let EnvironmentPort { protocol: named, hosts, path, tls, .. } = port;
+    let tls = tls.as_deref().map(|word| TlsEnd::ALL.into_iter().find(|end| end.name() == word));
+    let why = match tls {
+        Some(None) => Some("it is certificate or pass"),
+        Some(Some(_)) if protocol(named) != Some(Protocol::Https) => Some("that is of HTTPS alone"),
+        Some(Some(TlsEnd::Pass)) if path.is_some() => {
+            Some("nobody sees the paths of calls that pass unopened: leave path out")
+        }
+        Some(Some(_)) | None => None,
+    };
+    if let Some(why) = why {
+        return Err(Fault::new(format!("{field}.tls"), why));
+    }
     let is_routed = !hosts.is_empty() || path.is_some();
     if is_routed && !protocol(named).is_some_and(Protocol::is_http) {
         return Err(Fault::new(field, "hosts and a path are of HTTP and HTTPS alone"));

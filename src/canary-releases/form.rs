@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use ab_releases::{Fault, check_environment, check_version};
-use language::{CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, nearest};
+use language::{CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, ProxyProtocol, nearest};
 use model::{MAX_RELEASE_ID_LEN, ReleaseId, text::is_unprintable};
 use protocol::{
-    ab_releases::{EnvironmentDefaults, EnvironmentSpec, VersionSpec},
+    ab_releases::{EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, VersionSpec},
     canary_releases::{CanaryPort, CanaryReleaseSpec, Manifest, ReleaseService, ReleaseSpec, ReleaseVersion},
 };
 use serde_json::Value;
-use traffic::desired::{Name, is_path};
+use traffic::desired::{Name, TlsEnd, is_path};
 
 use super::words::{listed, quoted};
 
@@ -268,6 +268,12 @@ fn check_service(spec: &ReleaseSpec, at: usize, service: &ReleaseService) -> Res
         "routers" => Fault::new("spec.routers", why),
         _ => Fault::new(format!("{field}.{inner}"), why),
     })?;
+    let passes = |port: &EnvironmentPort| port.tls.as_deref() == Some(TlsEnd::Pass.name());
+    let passing = service.ports.iter().filter(|port| passes(port)).count();
+    if passing > 0 && passing < service.ports.len() {
+        let why = "TLS passes at all ports of a service or at none: make services of them";
+        return Err(Fault::new(format!("{field}.ports"), why));
+    }
     let protocols = service.ports.iter().filter_map(|port| protocol(&port.protocol));
     let kinds: BTreeSet<&str> =
         protocols.map(|one| if one.is_http() { Protocol::Http.name() } else { one.name() }).collect();
@@ -275,7 +281,28 @@ fn check_service(spec: &ReleaseSpec, at: usize, service: &ReleaseService) -> Res
         let why = "the ports of a service are all of HTTP and HTTPS, all of TCP, or all of UDP: make services of them";
         return Err(Fault::new(format!("{field}.ports"), why));
     }
-    Ok(())
+    let is_of = |protocol: Protocol| kinds.contains(protocol.name());
+    check_flows(&field, service, (is_of(Protocol::Http) && passing == 0, is_of(Protocol::Udp)))
+}
+
+/// What is said of connections and flows.
+fn check_flows(field: &str, service: &ReleaseService, (is_http, is_udp): (bool, bool)) -> Result<(), Fault> {
+    let ReleaseService { proxy_protocol, drain, .. } = service;
+    let is_known = |version: &str| ProxyProtocol::ALL.into_iter().any(|known| known.name() == version);
+    let header = match proxy_protocol.as_deref() {
+        Some(version) if !is_known(version) => Some("it is v1 or v2"),
+        Some(_) if is_udp => Some("no header goes in front of datagrams: leave it out"),
+        Some(_) | None => None,
+    };
+    if let Some(why) = header {
+        return Err(Fault::new(format!("{field}.proxyProtocol"), why));
+    }
+    let stays = match drain.as_deref().map(language::drain) {
+        Some(None) => Some("it is from 0s to 30d, in whole seconds, as in 1h"),
+        Some(Some(_)) if is_http => Some("calls of HTTP end by themselves: leave it out"),
+        Some(Some(_)) | None => None,
+    };
+    stays.map_or(Ok(()), |why| Err(Fault::new(format!("{field}.drain"), why)))
 }
 
 /// A protocol by its name.

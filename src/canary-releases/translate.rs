@@ -79,7 +79,13 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     }
     // In the order of its fields, whatever else is built.
     let ports = serde_json::to_string(&service.ports).unwrap_or_default();
-    let _ = writeln!(text, "    ports: {ports}\n    variations:");
+    let _ = writeln!(text, "    ports: {ports}");
+    for (key, value) in [("proxy_protocol", &service.proxy_protocol), ("drain", &service.drain)] {
+        if let Some(value) = value {
+            let _ = writeln!(text, "    {key}: {}", json!(value));
+        }
+    }
+    text += "    variations:\n";
     for (variation, version) in [("stable", stable), ("canary", new)] {
         let targets = json!(version.targets.get(&service.name));
         let _ = writeln!(text, r#"      - {{"name":"{variation}","targets":{targets}}}"#);

@@ -70,7 +70,7 @@ pub use rollout_templates::{
     rollout_template_of,
 };
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
-pub use service::{AtRollback, Base, Salt, Service};
+pub use service::{AtRollback, Base, ProxyProtocol, Salt, Service, drain};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{
     Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Subject, Version,

@@ -1,6 +1,6 @@
 //! Services: what gets calls behind routers, in two or more variations that run already.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use traffic::{
@@ -8,7 +8,7 @@ use traffic::{
     desired::{self, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
 };
 
-use super::retry::Retry;
+use super::{retry::Retry, scalar};
 
 /// What the key of a service begins with. Names of functions have no `/`, so the two never meet.
 const PREFIX: &str = "service/";
@@ -39,6 +39,46 @@ pub struct Service {
     pub at_rollback: AtRollback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// Of which version a header in front of each connection to targets says who the caller is; `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How long connections and flows may stay with a variation that gets none any more, in whole seconds, not for HTTP; `None`: as
+    /// long as the router is set to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Duration>,
+}
+
+/// The longest time for which connections may stay: what proxies take.
+const MAX_DRAIN: Duration = Duration::from_hours(30 * 24);
+
+/// A time for which connections may stay with a variation that gets none any more, as strategies write it: whole seconds, at most 30 days.
+#[must_use]
+pub fn drain(text: &str) -> Option<Duration> {
+    let time = scalar::duration(text).ok()?;
+    (time <= MAX_DRAIN && time.subsec_nanos() == 0).then_some(time)
+}
+
+/// Versions of the PROXY protocol, as `HAProxy`'s `doc/proxy-protocol.txt` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxyProtocol {
+    /// A line of text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+impl ProxyProtocol {
+    pub const ALL: [Self; 2] = [Self::V1, Self::V2];
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        }
+    }
 }
 
 /// What decides which users come first.
@@ -111,6 +151,8 @@ impl Service {
             base: Base::default(),
             at_rollback: AtRollback::default(),
             retry: None,
+            proxy_protocol: None,
+            drain: None,
         }
     }
 
@@ -145,7 +187,19 @@ impl Service {
     pub fn check(&self) -> Result<(), ServiceError> {
         let name: Name = self.name().parse().map_err(|_| ServiceError::Unnamed)?;
         let shares = Shares::all_stable(self.variations.len()).map_err(|_| ServiceError::Unnamed)?;
-        self.wanted(Table::new(&shares), &name).map(drop)
+        self.wanted(Table::new(&shares), &name)?;
+        if self.drain.is_some() && self.protocol().is_http() && !self.passes_tls() {
+            return Err(ServiceError::Drain { service: name });
+        }
+        let has_path = |one: &Variation| one.health.as_ref().is_some_and(|health| health.path.is_some());
+        let why = match self.proxy_protocol {
+            Some(_) if self.protocol().is_udp() => Some("no header goes in front of datagrams"),
+            Some(_) if self.variations.iter().any(has_path) => {
+                Some("health checks go to targets without a header: leave their path out")
+            }
+            Some(_) | None => None,
+        };
+        why.map_or(Ok(()), |why| Err(ServiceError::Announced { service: name, why }))
     }
 
     /// What it is called among functions and services: `service/NAME`.
@@ -162,5 +216,11 @@ impl Service {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         Protocol::of(&self.ports)
+    }
+
+    /// Whether TLS passes unopened to its targets.
+    #[must_use]
+    pub fn passes_tls(&self) -> bool {
+        self.ports.iter().any(Listen::passes)
     }
 }

@@ -44,6 +44,40 @@ pub struct Listen {
     /// What the path of a call begins with, in whole segments: `/api` has `/api` and `/api/x`, and not `/apix`. Absent: whatever path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Who ends TLS, of HTTPS; `certificate` if absent.
+    #[serde(default, skip_serializing_if = "TlsEnd::is_default")]
+    pub tls: TlsEnd,
+}
+
+/// Who ends the TLS of callers.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsEnd {
+    /// The router, with a certificate that its operator has given it.
+    #[default]
+    Certificate,
+    /// Targets: it passes the router unopened.
+    Pass,
+}
+
+impl TlsEnd {
+    pub const ALL: [Self; 2] = [Self::Certificate, Self::Pass];
+
+    /// As it is written in strategies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Pass => "pass",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives it by reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A port of a machine: those of UDP are others than those of TCP, by which HTTP goes too.
@@ -57,7 +91,7 @@ impl Listen {
     /// For all that comes there.
     #[must_use]
     pub fn new(port: u16, protocol: Protocol) -> Self {
-        Self { port, protocol, hosts: Vec::new(), path: None }
+        Self { port, protocol, hosts: Vec::new(), path: None, tls: TlsEnd::default() }
     }
 
     #[must_use]
@@ -71,13 +105,20 @@ impl Listen {
         !self.hosts.is_empty() || self.path.is_some()
     }
 
+    /// Whether TLS passes unopened there.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.tls == TlsEnd::Pass
+    }
+
     /// As they are written in strategies: `[{port: 443, protocol: HTTPS, hosts: ["shop.example"], path: "/api"}]`.
     #[must_use]
     pub fn list(all: &[Self]) -> String {
-        let one = |Self { port, protocol, hosts, path }: &Self| {
+        let one = |Self { port, protocol, hosts, path, tls }: &Self| {
             let hosts = if hosts.is_empty() { String::new() } else { format!(", hosts: {hosts:?}") };
             let path = path.as_ref().map(|path| format!(", path: {path:?}")).unwrap_or_default();
-            format!("{{port: {port}, protocol: {}{hosts}{path}}}", protocol.name())
+            let tls = if *tls == TlsEnd::Pass { ", tls: pass" } else { "" };
+            format!("{{port: {port}, protocol: {}{hosts}{path}{tls}}}", protocol.name())
         };
         format!("[{}]", all.iter().map(one).collect::<Vec<_>>().join(", "))
     }
@@ -88,12 +129,15 @@ impl Listen {
         self.hosts.iter().map(|host| Some(host.as_str())).chain(whatever)
     }
 
-    /// Whether two services can't have both: one port has one protocol, and each host and path at it one service.
+    /// Whether two services can't have both: one port has one protocol, of which TLS that passes unopened is another, and each host and path
+    /// at it one service.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let shares_host = || self.each_host().any(|host| other.each_host().any(|of| of == host));
         self.socket() == other.socket()
-            && (self.protocol != other.protocol || self.path == other.path && shares_host())
+            && (self.protocol != other.protocol
+                || self.tls != other.tls
+                || self.path == other.path && shares_host())
     }
 }
 

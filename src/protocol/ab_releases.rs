@@ -421,6 +421,9 @@ pub struct EnvironmentPort {
     /// What the paths of its calls begin with, in whole segments, as in `/api`; whatever path if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Who ends TLS, of HTTPS: `certificate`, the router, as if absent; or `pass`, targets, and it passes the router unopened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
 }
 
 fn http() -> String {

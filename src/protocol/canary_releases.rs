@@ -121,6 +121,13 @@ pub struct ReleaseService {
     #[serde(default = "root")]
     pub path: String,
     pub ports: Vec<EnvironmentPort>,
+    /// A PROXY header of this version, `v1` or `v2`, says to targets who calls; none if absent. Not of UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<String>,
+    /// How long connections and flows may stay with a version that gets none any more, as in `1h`; as long as the router is set to if absent.
+    /// Not of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<String>,
 }
 
 fn root() -> String {

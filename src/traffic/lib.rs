@@ -40,7 +40,7 @@ pub use self::{
     choice::{Call, Choice, HeaderRule, choose},
     hash::{Bucket, GROUPS, HashFunction, group_of_key, murmur2},
     repeat::{Failure, Recent, Retry, may_repeat},
-    router_kind::{MeasuredBy, RouterAbilities, RouterKind, StickyAbilities},
+    router_kind::{FlowAbilities, MeasuredBy, RouterAbilities, RouterKind, StickyAbilities},
     shares::{MAX_VARIATIONS, Shares, SharesError},
 };
 

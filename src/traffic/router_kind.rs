@@ -27,6 +27,7 @@ pub struct RouterAbilities {
     pub rule: bool,
     /// Several services can share a port, by the hosts and paths of their calls.
     pub routes: bool,
+    pub flows: FlowAbilities,
     /// It tells how many connections a variation has, so that the end of a drain is seen and not only waited for.
     pub counts_connections: bool,
     pub measured: MeasuredBy,
@@ -34,6 +35,21 @@ pub struct RouterAbilities {
     pub counted: &'static [Protocol],
     /// What it takes out and gives back without a reload, so that the health of targets never costs one.
     pub grain: Grain,
+}
+
+/// What it can do with connections and flows without looking into them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowAbilities {
+    /// TLS passes unopened, to the service whose host the caller names.
+    pub pass_through: bool,
+    /// A PROXY header tells targets who calls.
+    pub proxy_protocol: bool,
+    /// A service says how long they may stay with a variation that gets none any more.
+    pub drain: bool,
+}
+
+impl FlowAbilities {
+    const NONE: Self = Self { pass_through: false, proxy_protocol: false, drain: false };
 }
 
 /// By what it can keep calls with one variation.
@@ -104,6 +120,7 @@ impl RouterKind {
                 sticky: STICKY,
                 rule: true,
                 routes: false,
+                flows: FlowAbilities { pass_through: true, proxy_protocol: true, drain: true },
                 counts_connections: true,
                 measured: MeasuredBy::Counters,
                 counted: &Protocol::ALL,
@@ -115,6 +132,7 @@ impl RouterKind {
                 sticky: STICKY,
                 rule: true,
                 routes: true,
+                flows: FlowAbilities::NONE,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http],
@@ -126,6 +144,7 @@ impl RouterKind {
                 sticky: STICKY,
                 rule: true,
                 routes: false,
+                flows: FlowAbilities::NONE,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http, Protocol::Tcp],
@@ -138,6 +157,7 @@ impl RouterKind {
                 sticky: StickyAbilities { cookie: true, header: false, address: false },
                 rule: true,
                 routes: true,
+                flows: FlowAbilities::NONE,
                 counts_connections: false,
                 measured: MeasuredBy::Totals,
                 counted: &[Protocol::Http],
@@ -150,6 +170,7 @@ impl RouterKind {
                 sticky: STICKY,
                 rule: true,
                 routes: true,
+                flows: FlowAbilities::NONE,
                 counts_connections: true,
                 measured: MeasuredBy::Totals,
                 counted: &Protocol::ALL,
@@ -162,6 +183,7 @@ impl RouterKind {
                 sticky: StickyAbilities { cookie: true, header: false, address: false },
                 rule: true,
                 routes: true,
+                flows: FlowAbilities::NONE,
                 counts_connections: false,
                 measured: MeasuredBy::Nothing,
                 counted: &[],

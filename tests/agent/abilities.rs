@@ -97,6 +97,8 @@ impl tried::Router for Embedded {
         let led = |service: &traffic::desired::Service| ManagedService {
             service: service.clone(),
             retry: None,
+            proxy_protocol: None,
+            drain: None,
             split: "r/s".to_owned(),
         };
         let services = wanted.services().iter().map(led).collect();

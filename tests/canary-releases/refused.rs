@@ -194,6 +194,8 @@ fn a_release_that_cant_be_registered_is_told_why() {
         "`spec.routers`: a label has a key and a value, each of at most 200 bytes without control characters";
     let mixed = json!([{"port": 80, "protocol": "HTTP"}, {"port": 81, "protocol": "TCP"}]);
     let twice = json!([{"port": 80}, {"port": 80}]);
+    let tls = |word: Value, protocol: &str| json!([{"port": 443, "protocol": protocol, "tls": word}]);
+    let of_tls = |why: &str| format!("`spec.services[0].ports[0].tls`: {why}");
     let targets = "/spec/versions/0/targets";
     let labels: serde_json::Map<String, Value> = (0..33).map(|at| (format!("k{at}"), json!("v"))).collect();
     let rows = [
@@ -239,6 +241,38 @@ fn a_release_that_cant_be_registered_is_told_why() {
             "/spec/services/0/ports",
             mixed,
             "`spec.services[0].ports`: the ports of a service are all of HTTP and HTTPS, all of TCP, or all of UDP: make services of them".to_owned(),
+        ),
+        ("/spec/services/0/ports", tls(json!("open"), "HTTPS"), of_tls("it is certificate or pass")),
+        ("/spec/services/0/ports", tls(json!("pass"), "TCP"), of_tls("that is of HTTPS alone")),
+        (
+            "/spec/services/0/ports",
+            with(tls(json!("pass"), "HTTPS"), "/0/path", json!("/api")),
+            of_tls("nobody sees the paths of calls that pass unopened: leave path out"),
+        ),
+        (
+            "/spec/services/0/ports",
+            with(tls(json!("pass"), "HTTPS"), "/1", json!({"port": 8080})),
+            "`spec.services[0].ports`: TLS passes at all ports of a service or at none: make services of them".to_owned(),
+        ),
+        (
+            "/spec/services/0/drain",
+            json!("soon"),
+            "`spec.services[0].drain`: it is from 0s to 30d, in whole seconds, as in 1h".to_owned(),
+        ),
+        (
+            "/spec/services/0/drain",
+            json!("1h"),
+            "`spec.services[0].drain`: calls of HTTP end by themselves: leave it out".to_owned(),
+        ),
+        (
+            "/spec/services/0/proxyProtocol",
+            json!("v3"),
+            "`spec.services[0].proxyProtocol`: it is v1 or v2".to_owned(),
+        ),
+        (
+            "/spec/services/0",
+            json!({"name": "checkout", "ports": [{"port": 53, "protocol": "UDP"}], "proxyProtocol": "v1"}),
+            "`spec.services[0].proxyProtocol`: no header goes in front of datagrams: leave it out".to_owned(),
         ),
         ("/spec/versions", json!([]), "`spec.versions`: a release has 1 to 100 versions".to_owned()),
         (

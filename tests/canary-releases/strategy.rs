@@ -114,6 +114,44 @@ fn the_language_reads_it_without_a_fault() {
 }
 
 #[test]
+fn what_a_release_says_of_connections_and_flows_is_in_the_strategy() {
+    let document = with(checkout_2(10), "/spec/services/0/ports/0/protocol", json!(""));
+    for (port, proxy_protocol, drain, lines) in [
+        (
+            json!({"port": 8080, "protocol": "TCP"}),
+            Some("v2"),
+            Some("1h"),
+            "\n    proxy_protocol: \"v2\"\n    drain: \"1h\"",
+        ),
+        (json!({"port": 8080, "protocol": "UDP"}), None, Some("0s"), "\n    drain: \"0s\""),
+        (json!({"port": 8080, "protocol": "HTTP"}), Some("v1"), None, "\n    proxy_protocol: \"v1\""),
+        (json!({"port": 8080, "protocol": "HTTPS"}), None, None, ""),
+        (
+            json!({"port": 8080, "protocol": "HTTPS", "hosts": ["shop.example"], "tls": "pass"}),
+            Some("v1"),
+            Some("90m"),
+            "\n    proxy_protocol: \"v1\"\n    drain: \"90m\"",
+        ),
+    ] {
+        let mut of = with(shop(), "/spec/services/0/ports/0", port.clone());
+        for (key, said) in [("proxyProtocol", proxy_protocol), ("drain", drain)] {
+            if let Some(said) = said {
+                of = with(of, &format!("/spec/services/0/{key}"), json!(said));
+            }
+        }
+        let Translated { text, .. } = translated(&document, &of);
+        assert!(text.contains(&format!("{lines}\n    variations:\n")), "{port}: {text}");
+        let service = &checked(&text).services[0];
+        assert_eq!(service.ports[0].protocol.name(), port["protocol"]);
+        assert_eq!(service.passes_tls(), port["tls"] == "pass");
+        assert_eq!(
+            (service.proxy_protocol.is_some(), service.drain.is_some()),
+            (proxy_protocol.is_some(), drain.is_some())
+        );
+    }
+}
+
+#[test]
 fn the_language_reads_whatever_a_release_may_have() {
     let ports: Vec<Value> = (1..=16)
         .map(|port| json!({"port": port, "protocol": "HTTPS", "hosts": ["shop.example"], "path": "/api"}))

@@ -1,8 +1,10 @@
 //! Services: what is read, what is refused, and what is handed on.
 
+use std::time::Duration;
+
 use language::{
-    Action, AtRollback, HashFunction, RolloutTemplates, Salt, Site, StageKind, Strategy, Subject,
-    analysis::Pair, check, check_at, check_from_parent, check_stored, offer, render, render_full,
+    Action, AtRollback, HashFunction, ProxyProtocol, RolloutTemplates, Salt, Site, StageKind, Strategy,
+    Subject, analysis::Pair, check, check_at, check_from_parent, check_stored, offer, render, render_full,
     schema::StrategyForm,
 };
 use traffic::{
@@ -71,6 +73,36 @@ fn the_function_by_which_users_are_drawn_is_read_and_handed_on() {
     assert_eq!(load(SERVICE).services[0].hash, None);
     let refused = rendered(&with("    sticky", "    hash: crc32\n    sticky"));
     assert!(refused.contains("murmur2") && refused.contains("xxh32"), "{refused}");
+}
+
+#[test]
+fn what_is_said_of_connections_and_flows_is_read_and_handed_on() {
+    let said = "[{port: 443, protocol: HTTPS, hosts: [shop.example], tls: pass}]\n    proxy_protocol: v2\n    drain: 90m";
+    let text = OF_THREE.replacen("[{port: 8080}]", said, 1);
+    let strategy = load(&text);
+    let service = &strategy.services[0];
+    assert!(service.passes_tls());
+    let expected = (Some(ProxyProtocol::V2), Some(Duration::from_mins(90)));
+    assert_eq!((service.proxy_protocol, service.drain), expected);
+    serde_saphyr::from_str::<StrategyForm>(&text).unwrap();
+    let stored = serde_json::to_string(&strategy).unwrap();
+    assert_eq!(serde_json::from_str::<Strategy>(&stored).unwrap(), strategy);
+    let below = check_from_parent(render_full::whole(&strategy).as_bytes()).strategy.unwrap();
+    assert_eq!(below.services, strategy.services);
+    let in_place = offer::read(&render_full::in_place(&strategy, "11", true)).unwrap();
+    assert_eq!(in_place.services, strategy.services);
+    // What says nothing of it is stored as it was.
+    let stored = serde_json::to_string(&load(OF_THREE)).unwrap();
+    for key in ["tls", "proxy_protocol", "drain"] {
+        assert!(!stored.contains(&format!("\"{key}\"")), "{stored}");
+    }
+    for (protocol, drain) in [("TCP", "0s"), ("UDP", "30d"), ("HTTPS, tls: pass", "1s")] {
+        let said = format!("[{{port: 8080, protocol: {protocol}}}]\n    drain: {drain}");
+        assert!(load(&OF_THREE.replacen("[{port: 8080}]", &said, 1)).services[0].drain.is_some());
+    }
+    let said = "[{port: 8080, protocol: UDP}]\n    proxy_protocol: v1";
+    let refused = rendered(&OF_THREE.replacen("[{port: 8080}]", said, 1));
+    assert!(refused.contains("no header goes in front of datagrams"), "{refused}");
 }
 
 #[test]
@@ -325,6 +357,20 @@ fn each_slip_is_named() {
         ("strategy: canary-10-25-50-100\n", "", "lacks stages"),
         ("soak: 10m", "untested: rollout", "untested: rollout is for functions"),
         ("    sticky", "    at_rollback: remove\n    sticky", "there is no at_rollback \"remove\""),
+        ("protocol: HTTP", "tls: pass", "has tls: pass at port 8080, and that is for HTTPS alone"),
+        ("protocol: HTTP", "protocol: HTTPS, tls: open", "there is no tls \"open\""),
+        (
+            "protocol: HTTP",
+            "protocol: HTTPS, tls: pass, path: /api",
+            "and nobody sees the paths of its calls there",
+        ),
+        ("protocol: HTTP", "protocol: HTTPS, tls: pass", "without headers: a cookie means nothing there"),
+        ("    sticky", "    drain: 1h\n    sticky", "which end by themselves: drain means nothing there"),
+        ("    sticky", "    drain: 31d\n    sticky", "\"31d\" is no time for connections to stay"),
+        ("    sticky", "    drain: 1500ms\n    sticky", "\"1500ms\" is no time for connections to stay"),
+        ("    sticky", "    drain: soon\n    sticky", "\"soon\" is not a duration"),
+        ("    sticky", "    proxy_protocol: v3\n    sticky", "there is no proxy_protocol \"v3\""),
+        ("    sticky", "    proxy_protocol: v1\n    sticky", "health checks go to targets without a header"),
     ] {
         let text = with(from, to);
         assert!(rendered(&text).contains(says), "{to}: {}", rendered(&text));

@@ -3,7 +3,7 @@ use traffic::{
     HashFunction, Variation as Which,
     desired::{
         CookieName, DesiredConfig, HeaderName, HeaderValue, Health, Host, Listen, Name, Number, Protocol,
-        Service, ServiceSpec, StickyTo, Target, WantedError,
+        Service, ServiceSpec, StickyTo, Target, TlsEnd, WantedError,
     },
 };
 
@@ -299,7 +299,7 @@ fn a_port_belongs_to_one_service_but_tcp_and_udp_are_two() {
 fn at(name: &str, port: u16, protocol: Protocol, (hosts, path): (&[&str], Option<&str>)) -> ServiceSpec {
     let mut spec = spec(name, port, &[10_000]);
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    spec.listens = vec![Listen { port, protocol, hosts, path: path.map(str::to_owned) }];
+    spec.listens = vec![Listen { hosts, path: path.map(str::to_owned), ..Listen::new(port, protocol) }];
     spec
 }
 
@@ -333,6 +333,33 @@ fn services_share_a_port_by_hosts_and_paths_that_differ() {
     insta::assert_snapshot!(twice.unwrap_err(), @"the services a and b would both have /api at port 443");
     let mixed = of([https("a", (both, None)), at("b", 443, Protocol::Http, (&["other.example"], None))]);
     insta::assert_snapshot!(mixed.unwrap_err(), @"port 443 would be for HTTPS of service a and for HTTP of service b");
+}
+
+#[test]
+fn tls_that_passes_unopened_is_told_apart_by_host_alone() {
+    let passing = |protocol, route| {
+        let mut spec = at("checkout", 443, protocol, route);
+        (spec.sticky, spec.rule) = (None, None);
+        spec.listens[0].tls = TlsEnd::Pass;
+        spec
+    };
+    let fault = |spec: ServiceSpec| Service::new(spec).unwrap_err().to_string();
+    let https = |route| passing(Protocol::Https, route);
+    assert!(Service::new(https((&["shop.example"], None))).unwrap().passes_tls());
+    insta::assert_snapshot!(fault(passing(Protocol::Tcp, (&[], None))), @"service checkout has tls: pass at port 443, and that is for HTTPS alone");
+    insta::assert_snapshot!(fault(https((&[], Some("/api")))), @"service checkout has tls: pass at port 443, and nobody sees the paths of its calls there");
+    let mut mixed = https((&[], None));
+    mixed.listens.push(Listen::new(8443, Protocol::Https));
+    insta::assert_snapshot!(fault(mixed), @"service checkout has tls: pass at port 443, and another of its ports has not: make two services of it");
+    let mut by_cookie = https((&[], None));
+    by_cookie.sticky = Some(StickyTo::Cookie("cm".parse().unwrap()));
+    insta::assert_snapshot!(fault(by_cookie), @"service checkout takes connections without headers: a cookie means nothing there");
+    // Who passes TLS on at a port opens none there, whatever the host.
+    let (mut one, mut other) = (Listen::new(443, Protocol::Https), Listen::new(443, Protocol::Https));
+    (one.hosts, other.hosts) = (vec!["a.example".to_owned()], vec!["b.example".to_owned()]);
+    assert!(!one.meets(&other));
+    other.tls = TlsEnd::Pass;
+    assert!(one.meets(&other));
 }
 
 #[test]

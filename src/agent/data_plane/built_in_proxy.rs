@@ -1,5 +1,5 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -7,13 +7,16 @@ use std::{
 
 use bytes::Bytes;
 use call_metrics::{Cursor, Reading};
+use language::ProxyProtocol;
 use model::traffic::OpenPorts;
 use proxy::{
     control::{
         client::{Client, ClientError},
         form::{Applied, Drained, Status, TableNumber, Unreachable},
     },
-    form::{ProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of},
+    form::{
+        ProtocolForm, ProxyProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of,
+    },
 };
 use router::adopt::AdoptError;
 use router::{Checked, Operations, RouterError, controller::Phase};
@@ -157,8 +160,10 @@ impl BuiltInProxy {
 
     async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
         let TableNumber { epoch, generation } = table.number;
-        let services = table.served.services.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
-        services.iter().try_for_each(|service| super::check_abilities(RouterKind::Embedded, service))?;
+        let led = &table.served.services;
+        led.iter().try_for_each(|led| super::check_abilities(RouterKind::Embedded, led))?;
+        let services = led.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
+        services.iter().try_for_each(|service| self.check_passed(service))?;
         let wanted = DesiredConfig::new(Number { epoch, generation }, services)
             .map_err(|error| Trouble::refused(error.to_string()))?;
         let seen = self.seen_services();
@@ -178,6 +183,24 @@ impl BuiltInProxy {
         self.seen(|last| last.told = Some(table.number));
         self.reach.note(wanted, told);
         Ok(())
+    }
+
+    /// Refuses a service that has TLS pass by host at a port where the proxy lets none pass: its table names no port of it, so the proxy
+    /// can't see that.
+    fn check_passed(&self, service: &Service) -> Result<(), Trouble> {
+        let named = service.listens.iter().filter(|listen| listen.passes() && !listen.hosts.is_empty());
+        self.seen(|last| {
+            let Some(status) = &last.status else { return Ok(()) };
+            let open: Vec<u16> = ports_of(&status.pass_through).collect();
+            let closed = named.map(|listen| listen.port).find(|port| !open.contains(port));
+            closed.map_or(Ok(()), |port| {
+                let text = format!(
+                    "TLS doesn't pass at port {port}, which {} has: see tls.pass_through",
+                    service.name
+                );
+                Err(Trouble::refused(text))
+            })
+        })
     }
 
     async fn is_drained_now(&self, function: &str, version: &VersionId) -> Result<bool, Trouble> {
@@ -329,11 +352,11 @@ impl DataPlane for BuiltInProxy {
         self.seen(|last| {
             let status = last.status.as_ref()?;
             let at = |addresses: &[String], protocol| {
-                let ports = addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse::<u16>().ok());
                 let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol) };
-                ports.map(open).collect::<Vec<_>>()
+                ports_of(addresses).map(open).collect::<Vec<_>>()
             };
             let mut open = at(&status.listen, Protocol::Http);
+            open.extend(at(&status.pass_through, Protocol::Https));
             open.extend(at(&status.tcp, Protocol::Tcp));
             open.extend(at(&status.udp, Protocol::Udp));
             open.dedup();
@@ -362,6 +385,11 @@ impl DataPlane for BuiltInProxy {
     fn end(&self, at_most: Duration) -> Answer<'_, Result<bool, Trouble>> {
         Box::pin(self.end_now(at_most))
     }
+}
+
+/// The ports of addresses.
+fn ports_of(addresses: &[String]) -> impl Iterator<Item = u16> {
+    addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse().ok())
 }
 
 fn unable(what: &dyn std::fmt::Display) -> RouterError {
@@ -437,17 +465,26 @@ fn service_form(service: &Service, led: &ManagedService) -> ServiceForm {
             protocol: ProtocolForm::Http1,
         }
     });
+    let passes = service.passes_tls();
+    // To whom passes what callers of a name send is told by that; a port takes all that names nobody who is known.
+    let named = service.listens.iter().filter(|listen| passes && !listen.hosts.is_empty());
+    let hosts: BTreeSet<&String> = named.flat_map(|listen| &listen.hosts).collect();
+    let whole = service.listens.iter().filter(|listen| !passes || listen.hosts.is_empty());
     ServiceForm {
         name: service.name.to_string(),
-        hosts: Vec::new(),
-        ports: service.listens.iter().map(|listen| listen.port).collect(),
-        protocol: match service.listens.first().map(|listen| listen.protocol) {
-            Some(Protocol::Tcp) => TransportForm::Tcp,
-            Some(Protocol::Udp) => TransportForm::Udp,
-            Some(Protocol::Http | Protocol::Https) | None => TransportForm::Http,
+        hosts: hosts.into_iter().cloned().collect(),
+        ports: whole.map(|listen| listen.port).collect(),
+        protocol: match service.protocol() {
+            Protocol::Tcp => TransportForm::Tcp,
+            Protocol::Udp => TransportForm::Udp,
+            Protocol::Https if passes => TransportForm::Tls,
+            Protocol::Http | Protocol::Https => TransportForm::Http,
         },
-        proxy_protocol: None,
-        drain_seconds: None,
+        proxy_protocol: led.proxy_protocol.map(|version| match version {
+            ProxyProtocol::V1 => ProxyProtocolForm::V1,
+            ProxyProtocol::V2 => ProxyProtocolForm::V2,
+        }),
+        drain_seconds: led.drain.and_then(|drain| u32::try_from(drain.as_secs()).ok()),
         shadow: None,
         strip: false,
         variations: variations.collect(),

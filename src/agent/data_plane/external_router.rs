@@ -141,7 +141,7 @@ impl ExternalRouter {
                     format!("port {} of {} is none that services may have here", listen.port, service.name);
                 return Err(Trouble::refused(text));
             }
-            super::check_abilities(kind, service)?;
+            super::check_abilities(kind, led)?;
         }
         let TableNumber { epoch, generation } = table.number;
         let services = table.served.services.iter().map(|led| led.service.clone()).collect();

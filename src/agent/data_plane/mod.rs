@@ -25,7 +25,7 @@ use router::{
 use tokio::{task::JoinSet, time::Instant};
 use traffic::{
     RouterKind,
-    desired::{DesiredConfig, Listen, Protocol, Service},
+    desired::{DesiredConfig, Listen, Protocol},
     health::{Health, Probe, Verdict},
     observed::ObservedConfig,
 };
@@ -37,7 +37,7 @@ pub use self::{
 use crate::{
     control::form::ProxyStatus,
     runtime::VersionId,
-    state_machine::{Abilities, CountsReading, ReadBack, TargetsSeen, Trouble, table::Table},
+    state_machine::{Abilities, CountsReading, ManagedService, ReadBack, TargetsSeen, Trouble, table::Table},
 };
 
 /// What is asked of it is answered once it is so. Who drops an answer before it is there may ask again.
@@ -164,12 +164,20 @@ impl View {
 }
 
 /// Refuses what no router of a kind can do for a service.
-fn check_abilities(kind: RouterKind, service: &Service) -> Result<(), Trouble> {
+fn check_abilities(kind: RouterKind, led: &ManagedService) -> Result<(), Trouble> {
+    let service = &led.service;
     let (abilities, protocol) = (kind.abilities(), service.protocol());
+    let (flows, passes) = (abilities.flows, service.passes_tls());
     let lacks = if !abilities.protocols.contains(&protocol) {
         format!("doesn't lead {}, which {} is", protocol.name(), service.name)
-    } else if !abilities.routes && service.listens.iter().any(Listen::is_routed) {
+    } else if !abilities.routes && !passes && service.listens.iter().any(Listen::is_routed) {
         format!("takes all calls at a port, and {} has hosts or a path", service.name)
+    } else if !flows.pass_through && passes {
+        format!("passes no TLS unopened, and {} has tls: pass", service.name)
+    } else if !flows.proxy_protocol && led.proxy_protocol.is_some() {
+        format!("sends targets no PROXY header, and {} has proxy_protocol", service.name)
+    } else if !flows.drain && led.drain.is_some() {
+        format!("isn't told how long connections may stay, and {} has drain", service.name)
     } else {
         return Ok(());
     };

@@ -1,6 +1,8 @@
 //! A service whose calls are led, and what is told of it.
 
-use language::Service;
+use std::time::Duration;
+
+use language::{ProxyProtocol, Service};
 use serde::{Deserialize, Serialize};
 use traffic::{
     BUCKETS, HashFunction, Run, Shares, Table, Variation,
@@ -49,6 +51,10 @@ pub struct ManagedService {
     pub service: desired::Service,
     /// Which calls are repeated, where whatever splits them can do that.
     pub retry: Option<language::Retry>,
+    /// Of which version a header says to targets who calls.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// How long connections may stay with a variation that gets none any more.
+    pub drain: Option<Duration>,
     /// What its shares are called in counts.
     pub split: String,
 }
@@ -183,6 +189,8 @@ impl LedService {
         Ok(ManagedService {
             service: desired::Service::new(spec)?,
             retry: service.retry,
+            proxy_protocol: service.proxy_protocol,
+            drain: service.drain,
             split: self.split.clone(),
         })
     }

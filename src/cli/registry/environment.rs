@@ -93,7 +93,8 @@ fn port(text: &str) -> Result<EnvironmentPort, String> {
     let route = parts.next().unwrap_or_default();
     let (hosts, path) = route.split_at(route.find('/').unwrap_or(route.len()));
     let hosts = hosts.split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect();
-    Ok(EnvironmentPort { port, protocol, hosts, path: Some(path.to_owned()).filter(|path| !path.is_empty()) })
+    let path = Some(path.to_owned()).filter(|path| !path.is_empty());
+    Ok(EnvironmentPort { port, protocol, hosts, path, tls: None })
 }
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {

@@ -28,6 +28,12 @@ pub enum Lacks {
     Rule,
     /// It tells calls at a port apart by nothing.
     Routes,
+    /// It opens TLS, or knows none.
+    PassThrough,
+    /// It tells targets in no PROXY header who calls.
+    ProxyProtocol,
+    /// It isn't told for how long connections may stay.
+    Drain,
     /// It counts no calls, and this stage is judged by them.
     Counts {
         stage: String,
@@ -45,6 +51,11 @@ impl fmt::Display for Lacks {
             Self::Sticky(by) => write!(f, "keeps no users by {by}"),
             Self::Rule => f.write_str("gives nobody a variation by a header"),
             Self::Routes => f.write_str("takes all calls at a port, whatever their host and path"),
+            Self::PassThrough => f.write_str("passes no TLS unopened (tls: pass)"),
+            Self::ProxyProtocol => f.write_str("sends targets no PROXY header (proxy_protocol)"),
+            Self::Drain => {
+                f.write_str("isn't told by services how long connections may stay with a variation (drain)")
+            }
             Self::Counts { stage } => write!(
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
@@ -104,8 +115,19 @@ fn lacks(abilities: &RouterAbilities, service: &Service, judged: &Judged<'_>) ->
     if service.rule.is_some() && !abilities.rule {
         return Some(Lacks::Rule);
     }
-    if !abilities.routes && service.ports.iter().any(Listen::is_routed) {
-        return Some(Lacks::Routes);
+    let flows = abilities.flows;
+    let unable = [
+        // Who passes TLS unopened tells its hosts apart.
+        (
+            !abilities.routes && !service.passes_tls() && service.ports.iter().any(Listen::is_routed),
+            Lacks::Routes,
+        ),
+        (!flows.pass_through && service.passes_tls(), Lacks::PassThrough),
+        (!flows.proxy_protocol && service.proxy_protocol.is_some(), Lacks::ProxyProtocol),
+        (!flows.drain && service.drain.is_some(), Lacks::Drain),
+    ];
+    if let Some((_, lacks)) = unable.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Some(lacks);
     }
     if let Some(stage) = judged.by_calls.filter(|_| !abilities.counted.contains(&service.protocol())) {
         return Some(Lacks::Counts { stage: stage.to_owned() });

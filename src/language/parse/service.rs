@@ -6,7 +6,7 @@ use traffic::{
     HashFunction, MAX_VARIATIONS, Variation as Which,
     desired::{
         HeaderName, HeaderValue, Health, IN_A_ROW, INTERVALS, Listen, MAX_HOSTS, MAX_TARGETS, MAX_VALUES,
-        Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, Variation, WordError, is_host, is_path,
+        Name, Protocol, Rule, StickyTo, TIMEOUTS, Target, TlsEnd, Variation, WordError, is_host, is_path,
     },
 };
 
@@ -19,14 +19,14 @@ use crate::{
     reading::{read_scalar, read_word, title_of},
     retry, scalar,
     scalar::{ScalarFault, fault},
-    service::{AtRollback, Base, Salt, Service},
+    service::{self, AtRollback, Base, ProxyProtocol, Salt, Service},
     target,
 };
 
 /// The most ports of a service.
 pub(crate) const MAX_PORTS: usize = 16;
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "name",
     "routers",
     "ports",
@@ -38,6 +38,8 @@ const KEYS: [&str; 11] = [
     "base",
     "at_rollback",
     "retry",
+    "proxy_protocol",
+    "drain",
 ];
 
 pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<DraftService> {
@@ -66,6 +68,11 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let at_rollback =
         fields.optional("at_rollback").map(|entry| read_word(entry, "at_rollback", &after, findings));
     let retry = fields.filled("retry", "failed", findings).map(|entry| retry::read(entry, findings));
+    let headers = ProxyProtocol::ALL.map(|version| (version.name(), version));
+    let proxy_protocol = fields.filled("proxy_protocol", "v2", findings);
+    let proxy_protocol = proxy_protocol.map(|entry| read_word(entry, "proxy_protocol", &headers, findings));
+    let drain = fields.filled("drain", "1h", findings);
+    let drain = drain.map(|entry| read_scalar(entry, "bad-duration", drain_of, findings));
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
         // What is there and can't be read is a fault already, and never the same as what isn't there.
@@ -77,6 +84,8 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
         service.base = base.unwrap_or(Some(Base::default()))?;
         service.at_rollback = at_rollback.unwrap_or(Some(AtRollback::default()))?;
         service.retry = retry.map_or(Some(None), |retry| retry.map(Some))?;
+        service.proxy_protocol = proxy_protocol.map_or(Some(None), |version| version.map(Some))?;
+        service.drain = drain.map_or(Some(None), |drain| drain.map(Some))?;
         Some(service)
     };
     let service = service();
@@ -85,6 +94,17 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     }
     let name = name.map(|name| Located { value: name.value.to_string(), at: name.at });
     Some(DraftService { at: fields.at(), name, service })
+}
+
+fn drain_of(text: &str) -> Result<Duration, ScalarFault<Duration>> {
+    // What is no time at all is told as such.
+    scalar::duration(text)?;
+    service::drain(text).ok_or_else(|| {
+        fault(
+            format!("{} is no time for connections to stay", quoted(text)),
+            "write whole seconds, from 0s to 30d",
+        )
+    })
 }
 
 /// A word that routers take, by its own rule.
@@ -100,6 +120,7 @@ fn target_of(text: &str) -> Result<Target, ScalarFault<Target>> {
 fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>> {
     let entry = fields.required("ports", "[{port: 8080, protocol: HTTP}]", findings)?;
     let protocols = Protocol::ALL.map(|protocol| (protocol.name(), protocol));
+    let ends = TlsEnd::ALL.map(|end| (end.name(), end));
     let items = entry.items(MAX_PORTS, findings);
     if items.is_empty() {
         findings
@@ -109,7 +130,7 @@ fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>
     let mut ports: Vec<Listen> = Vec::new();
     for (index, node) in items.iter().enumerate() {
         let what = format!("port {} of {}", index + 1, fields.what());
-        let item = Fields::open(node, what, &["port", "protocol", "hosts", "path"], findings)?;
+        let item = Fields::open(node, what, &["port", "protocol", "hosts", "path", "tls"], findings)?;
         let port = item.required("port", "8080", findings);
         let port = port.and_then(|entry| read_scalar(entry, "bad-port", port_of, findings));
         let protocol = item.optional("protocol");
@@ -118,11 +139,14 @@ fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>
         let hosts = hosts(&item, findings);
         let path = item.filled("path", "/api", findings);
         let path = path.map(|entry| read_scalar(entry, "bad-path", path_of, findings));
+        let tls = item.optional("tls");
+        let tls = tls.map_or(Some(TlsEnd::default()), |entry| read_word(entry, "tls", &ends, findings));
         let listen = Listen {
             port: port?,
             protocol: protocol?,
             hosts: hosts?,
             path: path.map_or(Some(None), |path| path)?,
+            tls: tls?,
         };
         if ports.iter().any(|other| other.port == listen.port) {
             let message = format!("{} names port {} twice", fields.what(), listen.port);

@@ -23,6 +23,7 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 fn push_service(text: &mut String, service: &Service) {
     let Service { routers, ports, sticky, rule, variations, salt, hash, base, at_rollback, retry, .. } =
         service;
+    let Service { proxy_protocol, drain, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     super::push_selector(text, "routers", routers);
     let _ = writeln!(text, "    ports: {}", Listen::list(ports));
@@ -49,6 +50,12 @@ fn push_service(text: &mut String, service: &Service) {
     }
     if let Some(retry) = retry {
         let _ = writeln!(text, "    retry: {}", retry.name());
+    }
+    if let Some(version) = proxy_protocol {
+        let _ = writeln!(text, "    proxy_protocol: {}", version.name());
+    }
+    if let Some(drain) = drain {
+        let _ = writeln!(text, "    drain: {}", go_duration(*drain));
     }
     text.push_str("    variations:\n");
     for variation in variations {

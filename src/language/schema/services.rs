@@ -39,6 +39,12 @@ pub struct ServiceForm {
     pub at_rollback: Option<AtRollbackForm>,
     /// Which calls that a variation failed are repeated on the stable one, where the router can.
     pub retry: Option<RetryForm>,
+    /// A PROXY header of this version stands in front of each connection to a target, and says who the caller is. Not for UDP, and not
+    /// beside health checks of a path, which go without; at the proxies of agents.
+    pub proxy_protocol: Option<ProxyProtocolForm>,
+    /// How long connections of TCP, those of TLS that pass unopened, and flows of UDP may stay with a variation that gets none any more:
+    /// whole seconds, at most 30d. Then they are cut. As the proxy is set to if absent; at the proxies of agents.
+    pub drain: Option<DurationForm>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -62,6 +68,24 @@ pub struct PortForm {
     /// What the paths of its calls begin with, in whole segments: `/api` has `/api` and `/api/x`, and not `/apix`. Whatever path if
     /// absent. The longest one counts, and targets get it unchanged.
     pub path: Option<String>,
+    /// Who ends TLS, of HTTPS. `certificate`, as if absent: the router, with a certificate that its operator has given it. `pass`: targets.
+    /// It passes unopened then, at the proxies of agents, to the service whose host the caller names; nobody sees its calls, so there are
+    /// no cookies, headers and paths.
+    pub tls: Option<TlsEndForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsEndForm {
+    Certificate,
+    Pass,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxyProtocolForm {
+    V1,
+    V2,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -15,8 +15,8 @@ pub use self::{
     name::{CookieName, HeaderName, HeaderValue, Name, WordError},
     service::{
         Health, IN_A_ROW, INTERVALS, Listen, MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, MAX_VALUES, Protocol, Rule,
-        Service, ServiceError, ServiceSpec, StickyTo, TIMEOUTS, Variant, Variation, is_check_path, is_host,
-        is_path,
+        Service, ServiceError, ServiceSpec, StickyTo, TIMEOUTS, TlsEnd, Variant, Variation, is_check_path,
+        is_host, is_path,
     },
     target::{Host, Target, TargetError, is_this_machine},
 };

@@ -5,7 +5,7 @@ use std::{
 };
 
 use model::traffic::{HealthCheckForm, LedForm, LedVariation, RuleForm, Sticky};
-pub use model::traffic::{Listen, Protocol};
+pub use model::traffic::{Listen, Protocol, TlsEnd};
 use serde::{Deserialize, Serialize};
 
 use super::{CookieName, HeaderName, HeaderValue, Host, Name, Target, WordError};
@@ -201,6 +201,12 @@ pub enum ServiceError {
         "service {service} takes connections without hosts and paths: it can have no part of port {port}"
     )]
     Unrouted { service: Name, port: u16 },
+    #[error("service {service} has tls: pass at port {port}, and {why}")]
+    Pass { service: Name, port: u16, why: &'static str },
+    #[error("service {service} takes calls of HTTP, which end by themselves: drain means nothing there")]
+    Drain { service: Name },
+    #[error("service {service} has proxy_protocol, and {why}")]
+    Announced { service: Name, why: &'static str },
     #[error(
         "the path {path:?} of the health checks of service {service} is none: it begins with / and has at most 200 printable characters without spaces, quotes, backslashes, braces, ; $ and #"
     )]
@@ -268,6 +274,12 @@ impl Service {
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         Protocol::of(&self.listens)
+    }
+
+    /// Whether TLS passes unopened to its targets.
+    #[must_use]
+    pub fn passes_tls(&self) -> bool {
+        self.listens.iter().any(Listen::passes)
     }
 }
 
@@ -362,8 +374,13 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
     if !spec.listens.iter().all(is_alike) {
         return Err(ServiceError::Mixed { service: service() });
     }
+    let passing = spec.listens.iter().find(|listen| listen.passes());
+    if let Some(listen) = passing.filter(|_| !spec.listens.iter().all(Listen::passes)) {
+        let why = "another of its ports has not: make two services of it";
+        return Err(ServiceError::Pass { service: service(), port: listen.port, why });
+    }
     let needs = match (&spec.sticky, &spec.rule) {
-        _ if first.is_http() => None,
+        _ if first.is_http() && passing.is_none() => None,
         (Some(StickyTo::Cookie(_)), _) => Some("a cookie"),
         (Some(StickyTo::Header(_)), _) => Some("a header"),
         (_, Some(_)) => Some("a header rule"),
@@ -376,8 +393,16 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
 }
 
 fn check_route(listen: &Listen, service: &Name) -> Result<(), ServiceError> {
-    let Listen { port, protocol, hosts, path } = listen;
+    let Listen { port, protocol, hosts, path, tls } = listen;
     let service = || service.clone();
+    let why = match tls {
+        TlsEnd::Pass if *protocol != Protocol::Https => Some("that is for HTTPS alone"),
+        TlsEnd::Pass if path.is_some() => Some("nobody sees the paths of its calls there"),
+        TlsEnd::Pass | TlsEnd::Certificate => None,
+    };
+    if let Some(why) = why {
+        return Err(ServiceError::Pass { service: service(), port: *port, why });
+    }
     if listen.is_routed() && !protocol.is_http() {
         return Err(ServiceError::Unrouted { service: service(), port: *port });
     }

@@ -3,6 +3,7 @@
 use call_metrics::InFlight;
 use model::StageStatus;
 use protocol::FollowUp;
+use serde_json::json;
 
 use super::world::World;
 
@@ -407,6 +408,34 @@ fn an_agent_without_memory_lets_nothing_go_that_may_have_been_led_before() {
     world.until("it is tried again", |world| world.share("shop") == 1_000);
     world.signal(Some(FollowUp::Rollback));
     world.until("it is gone", is_gone);
+}
+
+#[test]
+fn what_a_service_says_of_its_connections_is_in_the_table() {
+    let passing = "[{port: 443, protocol: HTTPS, hosts: [b.example, a.example], tls: pass}, {port: 444, protocol: HTTPS, hosts: \
+                   [a.example], tls: pass}, {port: 445, protocol: HTTPS, tls: pass}]";
+    for (ports, keys, format, expected) in [
+        ("[{port: 443}]", "", 2, json!([null, [443], null, null, null])),
+        ("[{port: 443, protocol: HTTPS}]", "proxy_protocol: v2", 3, json!([null, [443], null, "v2", null])),
+        (
+            "[{port: 443, protocol: TCP}]",
+            "proxy_protocol: v1\n    drain: 1h",
+            3,
+            json!(["tcp", [443], null, "v1", 3_600]),
+        ),
+        ("[{port: 443, protocol: UDP}]", "drain: 0s", 3, json!(["udp", [443], null, null, 0])),
+        (passing, "drain: 30d", 3, json!(["tls", [445], ["a.example", "b.example"], null, 2_592_000])),
+    ] {
+        let mut world = World::new();
+        let text = offer("r1", 443, ["A", "B"]).replace("[{port: 443}]", ports);
+        let text = text.replace("    variations:\n", &format!("    {keys}\n    variations:\n"));
+        world.offers.push(("r1".to_owned(), text));
+        world.until("it is tried", |world| world.share("shop") == 1_000);
+        let table = world.table.as_ref().unwrap();
+        let service = serde_json::to_value(&table.services[0]).unwrap();
+        let said = ["protocol", "ports", "hosts", "proxy_protocol", "drain_seconds"].map(|key| &service[key]);
+        assert_eq!((json!(said), table.format), (expected, format), "{ports}");
+    }
 }
 
 #[test]

@@ -544,6 +544,39 @@ async fn a_part_of_a_port_is_refused_where_a_router_takes_the_whole_of_it() {
 }
 
 #[tokio::test]
+async fn what_is_asked_of_connections_is_refused_where_a_router_cant_do_it() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "haproxy").await;
+    for (protocol, keys, lacks) in [
+        ("HTTPS, tls: pass", "", "passes no TLS unopened (tls: pass)"),
+        ("TCP", "    proxy_protocol: v2\n", "sends targets no PROXY header (proxy_protocol)"),
+        (
+            "TCP",
+            "    drain: 1h\n",
+            "isn't told by services how long connections may stay with a variation (drain)",
+        ),
+    ] {
+        let text = release("r", "\"127.0.0.1:9101\"", keys);
+        let text = text.replace("protocol: HTTP", &format!("protocol: {protocol}"));
+        assert_eq!(
+            world.submit_to("/release", &text).await.problem().replace(&id, "ID"),
+            format!(
+                "409 /problems/can-not-lead: router ID is of kind haproxy, which {lacks}; service checkout asks for that"
+            )
+        );
+    }
+    world.stop().await;
+
+    // The proxies of agents can.
+    let world = World::start().await;
+    router_of(&world, "edge-2", "embedded").await;
+    let text = release("r", "\"127.0.0.1:9101\"", "    proxy_protocol: v2\n    drain: 1h\n");
+    let passing = "protocol: HTTPS, hosts: [shop.example], tls: pass";
+    world.submit(&text.replace("protocol: HTTP", passing)).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn services_of_releases_share_the_port_of_a_router_by_hosts_and_paths() {
     let world = World::start().await;
     let id = router_of(&world, "edge-1", "custom").await;

@@ -16,6 +16,7 @@ mod canaries;
 mod counted;
 mod delegated;
 mod deposed;
+mod flows;
 mod hybrid;
 mod inside;
 mod kills;

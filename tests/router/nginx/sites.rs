@@ -27,7 +27,7 @@ async fn spec(
     let backends = Backend::start_all([&*format!("{name}-A"), &*format!("{name}-B")]).await;
     let mut spec = service(name, port, &backends, &[10_000, 0]);
     let hosts = Some(host.to_owned()).filter(|host| !host.is_empty()).into_iter().collect();
-    spec.listens = vec![Listen { port, protocol, hosts, path: path.map(str::to_owned) }];
+    spec.listens = vec![Listen { hosts, path: path.map(str::to_owned), ..Listen::new(port, protocol) }];
     (spec, backends)
 }
 

@@ -1,0 +1,329 @@
+//! What isn't HTTP, behind the proxy of an own agent: connections of TCP, flows of UDP, and TLS that passes unopened.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, pki_types::PrivateKeyDer};
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream, UdpSocket},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::{
+    node::Node,
+    routers::{all_to, strategy},
+    site::Site,
+};
+use crate::ports::free_address;
+
+const HOST: &str = "shop.example";
+
+/// A manager, and a router whose proxy takes something else than HTTP.
+struct World {
+    // In this order: the agent ends before its folder does.
+    node: Node,
+    site: Site,
+    at: SocketAddr,
+}
+
+impl World {
+    /// `proxy`: its configuration, in which `AT` stands for the address at which services may be.
+    async fn start(proxy: &str) -> Self {
+        let site = Site::start().await;
+        let at = free_address();
+        let folder = site.folder().join("router");
+        let mut node = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
+        fs::create_dir(folder.join("config")).unwrap();
+        fs::write(folder.join("config/proxy.yml"), proxy.replace("AT", &at.to_string())).unwrap();
+        node.come_back();
+        node.until_it_answers().await;
+        site.manager.knows(1).await;
+        Self { node, site, at }
+    }
+
+    /// Registers the release `shop`, whose version 1 serves. `port`: what is said of its port; `more`: of its service, in whole lines.
+    async fn registers(&self, port: &str, more: &str, versions: [SocketAddr; 2]) {
+        let [one, two] = versions;
+        let manifest = format!(
+            "kind: Release\nmetadata: {{name: shop}}\nspec:\n  routers: {{env: prod}}\n  version: 1\n  versions:\n    - {{version: 1, \
+             targets: {{checkout: [\"{one}\"]}}}}\n    - {{version: 2, targets: {{checkout: [\"{two}\"]}}}}\n  services:\n    - name: \
+             checkout\n      ports: [{{port: {}, {port}}}]\n{more}",
+            self.at.port()
+        );
+        self.site.manager.submit(&manifest).await;
+    }
+
+    /// A canary of its version 2 gets half. `transition`: empty, or what becomes of it.
+    async fn canary(&self, transition: &str) {
+        let manifest = format!(
+            "kind: CanaryRelease\nmetadata: {{name: checkout-2}}\nspec:\n  release: shop\n  version: 2\n  services: [{{service: checkout, \
+             ports: [{{port: {}, config: {{weight: 50}}}}]}}]\n  transition: {transition:?}\n",
+            self.at.port()
+        );
+        self.site.manager.submit(&manifest).await;
+    }
+
+    /// How the canary has ended.
+    async fn ended(&self) -> String {
+        self.site.manager.ended("checkout-2").await["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until agent and proxy give the second variation so much, in units of 0.01 %.
+    async fn gives(&self, second: u16) {
+        self.node
+            .until(&format!("it gives {second} to the second"), |status| {
+                status.services.first().is_some_and(|service| service.variations[1].share == second)
+            })
+            .await;
+        self.node
+            .until_proxy(&format!("its table gives {second} to the second"), |status| {
+                let [service] = &status.services[..] else { return false };
+                service.variations.last().is_some_and(|last| last.share == second)
+            })
+            .await;
+    }
+}
+
+/// A version that runs. It ends with the test.
+struct Backend {
+    at: SocketAddr,
+    _serving: JoinSet<()>,
+}
+
+impl Backend {
+    /// Carries out each connection so.
+    async fn start<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream));
+            }
+        });
+        Self { at, _serving: serving }
+    }
+
+    /// Says its name, and the port of the caller by the header in front; then everything that it hears.
+    async fn announced(name: &'static str) -> Self {
+        Self::start(move |stream| async move {
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            // Who only looks whether somebody is there says nothing.
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            let caller = line.split(' ').nth(4).unwrap_or("nobody").to_owned();
+            stream.write_all(format!("{name} {caller}\n").as_bytes()).await?;
+            line.clear();
+            while stream.read_line(&mut line).await? > 0 {
+                stream.write_all(line.as_bytes()).await?;
+                line.clear();
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends TLS itself, and says its name. With what callers know it by.
+    async fn secured(name: &'static str, roots: &mut RootCertStore) -> Self {
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed([HOST.to_owned()]).unwrap();
+        roots.add(cert.der().clone()).unwrap();
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Self::start(move |stream| {
+            let acceptor = acceptor.clone();
+            async move {
+                let mut stream = acceptor.accept(stream).await?;
+                stream.write_all(name.as_bytes()).await?;
+                stream.shutdown().await
+            }
+        })
+        .await
+    }
+
+    /// Answers each datagram with its name, and where that came from.
+    async fn datagrams(name: &'static str) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let at = socket.local_addr().unwrap();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            while let Ok((_, from)) = socket.recv_from(&mut [0; 16]).await {
+                let _ = socket.send_to(format!("{name} {from}").as_bytes(), from).await;
+            }
+        });
+        Self { at, _serving: serving }
+    }
+}
+
+/// A connection of TCP, and who has it. They know who calls.
+async fn dial(at: SocketAddr) -> (String, BufReader<TcpStream>) {
+    let stream = TcpStream::connect(at).await.unwrap();
+    let own = stream.local_addr().unwrap().port().to_string();
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    stream.read_line(&mut line).await.unwrap();
+    let (name, caller) = line.trim_end().split_once(' ').unwrap();
+    assert_eq!(caller, own);
+    (name.to_owned(), stream)
+}
+
+/// What is heard on a connection after this was said.
+async fn hears(stream: &mut BufReader<TcpStream>, text: &str) -> String {
+    stream.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+    let mut line = String::new();
+    stream.read_line(&mut line).await.unwrap();
+    line.trim_end().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_tcp_stay_as_long_as_they_may_and_targets_know_who_calls() {
+    let world = World::start("tcp:\n  listen: AT\n").await;
+    let (a, b) = (Backend::announced("A").await, Backend::announced("B").await);
+    let more = "      proxyProtocol: v1\n      drain: 1s\n";
+    world.registers("protocol: TCP", more, [a.at, b.at]).await;
+    world.canary("").await;
+    world.gives(5_000).await;
+    let mut kept = BTreeMap::new();
+    while kept.len() < 2 {
+        let (name, stream) = dial(world.at).await;
+        kept.entry(name).or_insert(stream);
+    }
+    world.canary("Adopted").await;
+    world.gives(10_000).await;
+    // Who is with the version that was replaced is cut once its time is over; nothing is said on its connection before that.
+    let mut replaced = kept.remove("A").unwrap();
+    let mut said = Vec::new();
+    let _ = replaced.read_to_end(&mut said).await;
+    assert_eq!(said, b"");
+    assert_eq!(world.ended().await, "Done");
+    assert_eq!(hears(kept.get_mut("B").unwrap(), "and on").await, "and on");
+    for _ in 0..20 {
+        assert_eq!(dial(world.at).await.0, "B");
+    }
+}
+
+/// What is answered to a datagram of a caller, however often one gets lost.
+async fn asked(caller: &UdpSocket) -> String {
+    let mut room = [0; 64];
+    loop {
+        caller.send(b"who?").await.unwrap();
+        if let Ok(Ok(length)) = timeout(Duration::from_secs(1), caller.recv(&mut room)).await {
+            return String::from_utf8(room[..length].to_vec()).unwrap();
+        }
+    }
+}
+
+async fn caller(at: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(at).await.unwrap();
+    socket
+}
+
+/// Stages that last until they are skipped.
+fn weights() -> String {
+    let stage = |name: &str, of_b: u8, next: &str| {
+        format!(
+            "  - name: {name}\n    type: Traffic\n    shares: {{A: {}, B: {of_b}}}\n    end_conditions: [{{name: minDuration, threshold: \
+             1h}}]\n    end_action: {{onSuccess: {next}, onFailure: rollback}}\n",
+            100 - of_b
+        )
+    };
+    let stages = [stage("little", 10, "half"), stage("half", 50, "all"), stage("all", 100, "rollout")];
+    format!("stages:\n{}", stages.concat())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_of_udp_keeps_its_variation_over_three_weights() {
+    let world = World::start("udp:\n  listen: AT\n  idle: 10m\n").await;
+    let (a, b) = (Backend::datagrams("A").await, Backend::datagrams("B").await);
+    let submit = async |id: &str, stages: &str| {
+        let text = strategy(id, world.at.port(), [("A", a.at), ("B", b.at)], stages);
+        let text = text.replace("    sticky: {header: X-User}\n", "");
+        let port = format!("{{port: {}}}", world.at.port());
+        let of_udp = port.replace('}', ", protocol: UDP}");
+        world.site.manager.submit(&text.replace(&port, &of_udp)).await;
+    };
+    submit("checkout-0", &all_to("A")).await;
+    world.site.manager.ended("checkout-0").await;
+    let first = caller(world.at).await;
+    let flow = asked(&first).await;
+    assert!(flow.starts_with("A "), "{flow}");
+
+    submit("checkout-1", &weights()).await;
+    world.gives(1_000).await;
+    // One that came with the first weight, and was given the new variation.
+    let (second, new_flow) = loop {
+        let caller = caller(world.at).await;
+        let flow = asked(&caller).await;
+        if flow.starts_with("B ") {
+            break (caller, flow);
+        }
+    };
+    for (stage, next) in [("little", 5_000), ("half", 10_000)] {
+        assert_eq!((asked(&first).await, asked(&second).await), (flow.clone(), new_flow.clone()));
+        let skip = format!("/api/v1/releases/checkout-1/stages/{stage}/skip");
+        let (status, text) = world.site.manager.order(&skip, &json!({"by": "tester"})).await;
+        assert!((200..300).contains(&status), "{status} {text}");
+        world.gives(next).await;
+    }
+    assert_eq!((asked(&first).await, asked(&second).await), (flow, new_flow));
+    for _ in 0..20 {
+        let flow = asked(&caller(world.at).await).await;
+        assert!(flow.starts_with("B "), "who comes now gets what the table says: {flow}");
+    }
+}
+
+/// What is said to a caller of TLS who names the host; an error where nobody speaks for that.
+async fn secured(at: SocketAddr, roots: &RootCertStore) -> io::Result<String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots.clone()).with_no_client_auth();
+    let stream = TcpStream::connect(at).await?;
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = connector.connect(HOST.try_into().unwrap(), stream).await?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await?;
+    Ok(said)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_of_tls_that_passes_unopened_goes_as_it_came() {
+    let world = World::start("tls:\n  pass_through: AT\n").await;
+    let mut roots = RootCertStore::empty();
+    let a = Backend::secured("A", &mut roots).await;
+    let b = Backend::secured("B", &mut roots).await;
+    world.registers(&format!("protocol: HTTPS, hosts: [{HOST}], tls: pass"), "", [a.at, b.at]).await;
+    secured(world.at, &roots).await.expect_err("nobody speaks for the host yet");
+    world.canary("").await;
+    world.gives(5_000).await;
+    let mut heard = BTreeSet::new();
+    while heard.len() < 2 {
+        heard.insert(secured(world.at, &roots).await.unwrap());
+    }
+    assert_eq!(heard.into_iter().collect::<Vec<_>>(), ["A", "B"]);
+    world.canary("Deprecated").await;
+    assert_eq!(world.ended().await, "Aborted");
+    world.node.until_proxy("it leads nothing", |status| status.services.is_empty()).await;
+    secured(world.at, &roots).await.expect_err("nobody speaks for the host any more");
+}
