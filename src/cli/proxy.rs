@@ -90,7 +90,8 @@ struct Serve {
     /// Address on which callers speak TLS, with HTTP/2 where they can (repeatable); beside --listen
     #[arg(long, value_name = "ADDR")]
     tls_listen: Vec<String>,
-    /// The certificate that they are shown, in PEM, with those between it and one that they know
+    /// The certificate that they are shown, in PEM, with those between it and one that they know; {host} in it and in its key stands for
+    /// the host that a caller names
     #[arg(long, value_name = "FILE")]
     tls_certificate: Option<String>,
     /// Its private key, in PEM

@@ -1,4 +1,5 @@
-//! TLS for callers: certificates that are read again when their files change.
+//! TLS for callers: certificates that are read again when their files change. There is one for all callers, or one for each host that they
+//! may name: then the folders say which hosts there are, and nothing is looked for while somebody waits for a handshake.
 
 use std::{
     fs, io,
@@ -10,20 +11,28 @@ use std::{
 
 use rustls::{
     RootCertStore, ServerConfig,
-    crypto::ring,
-    server::WebPkiClientVerifier,
+    crypto::{CryptoProvider, ring},
+    server::{ResolvesServerCert, ResolvesServerCertUsingSni, WebPkiClientVerifier},
+    sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, pem::PemObject};
+
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// The most bytes of a file.
 const MOST_BYTES: u64 = 1024 * 1024;
 
+/// What stands in a path for the host that a caller names.
+const HOST: &str = "{host}";
+/// The most hosts that have certificates of their own.
+const MOST_HOSTS: usize = 1_000;
+
 /// Where certificates are kept, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, with those between it and one that callers know.
+    /// The certificate, with those between it and one that callers know. With `{host}` in this and in `key` there is one for each host:
+    /// those for which there is such a file, whose names are in small letters. Callers who name another host, or none, are refused.
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// Where this is given, only callers are served who show a certificate that one of these signed.
@@ -45,6 +54,22 @@ pub enum TlsFault {
     Pair { certificate: PathBuf, key: PathBuf, why: rustls::Error },
     #[error("{0} can't be used to check callers: {1}")]
     Authority(PathBuf, String),
+    #[error("{{host}} stands in one of {0} and {1} alone: each host has both, or neither")]
+    OneForEach(PathBuf, PathBuf),
+    #[error("there is no {0} of any host")]
+    NoHost(PathBuf),
+    #[error("{0} names files of more than {MOST_HOSTS} hosts")]
+    Hosts(PathBuf),
+    #[error("{certificate} is no certificate of {host}: {why}")]
+    Host { certificate: PathBuf, host: String, why: rustls::Error },
+}
+
+/// A certificate and its key.
+struct Pair {
+    /// Who names it is shown it; none: everybody is.
+    host: Option<String>,
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 /// Speaks TLS with callers.
@@ -53,11 +78,14 @@ pub struct Tls {
     files: TlsFiles,
     config: RwLock<Arc<ServerConfig>>,
     /// What the files looked like when they were last read.
-    seen: Mutex<Vec<Option<Look>>>,
+    seen: Mutex<Looks>,
 }
 
 /// What shows that a file changed.
 type Look = (u64, u64, SystemTime);
+
+/// Which files there were, and what each looked like.
+type Looks = Vec<(PathBuf, Option<Look>)>;
 
 impl Tls {
     /// Reads the files, and again whenever one of them changes, as long as this is held. Files that are of no use then change
@@ -111,27 +139,25 @@ impl TlsFiles {
         self.read().map(drop)
     }
 
-    fn looks(&self) -> Vec<Option<Look>> {
-        let paths = [&self.certificate, &self.key].into_iter().chain(&self.client_ca);
-        let look = |path: &PathBuf| {
+    fn looks(&self) -> Looks {
+        let pairs = self.pairs().unwrap_or_default().into_iter();
+        let paths = pairs.flat_map(|pair| [pair.certificate, pair.key]).chain(self.client_ca.clone());
+        let look = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
             Some((metadata.ino(), metadata.len(), metadata.modified().ok()?))
         };
-        paths.map(look).collect()
+        paths.map(|path| (path.clone(), look(&path))).collect()
     }
 
     fn read(&self) -> Result<ServerConfig, TlsFault> {
-        let certificates = certificates(&self.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&content(&self.key)?)
-            .map_err(|_| TlsFault::NoKey(self.key.clone()))?;
-        let pair = |why| {
-            let (certificate, key) = (self.certificate.clone(), self.key.clone());
-            TlsFault::Pair { certificate, key, why }
-        };
         let provider = Arc::new(ring::default_provider());
+        let shown = self.shown(&provider)?;
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(pair)?;
+            .map_err(|why| {
+                let (certificate, key) = (self.certificate.clone(), self.key.clone());
+                TlsFault::Pair { certificate, key, why }
+            })?;
         let config = match &self.client_ca {
             None => config.with_no_client_auth(),
             Some(path) => {
@@ -144,9 +170,77 @@ impl TlsFiles {
                 config.with_client_cert_verifier(verifier.build().map_err(|why| fault(why.to_string()))?)
             }
         };
-        let mut config = config.with_single_cert(certificates, key).map_err(pair)?;
+        let mut config = config.with_cert_resolver(shown);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
+    }
+
+    /// What is shown to callers, by the host that they name.
+    fn shown(&self, provider: &CryptoProvider) -> Result<Arc<dyn ResolvesServerCert>, TlsFault> {
+        let mut by_host = ResolvesServerCertUsingSni::new();
+        for pair in self.pairs()? {
+            let certified = pair.read(provider)?;
+            let Some(host) = pair.host else { return Ok(Arc::new(SingleCertAndKey::from(certified))) };
+            by_host.add(&host, certified).map_err(|why| {
+                let certificate = pair.certificate;
+                TlsFault::Host { certificate, host, why }
+            })?;
+        }
+        Ok(Arc::new(by_host))
+    }
+
+    /// The files as they are there now: one pair for all, or one for each host.
+    fn pairs(&self) -> Result<Vec<Pair>, TlsFault> {
+        let (certificate, key) = (self.certificate.clone(), self.key.clone());
+        let is_each = |path: &Path| path.to_str().is_some_and(|path| path.contains(HOST));
+        match (is_each(&certificate), is_each(&key)) {
+            (false, false) => Ok(vec![Pair { host: None, certificate, key }]),
+            (true, true) => self.of_each_host(),
+            (true, false) | (false, true) => Err(TlsFault::OneForEach(certificate, key)),
+        }
+    }
+
+    fn of_each_host(&self) -> Result<Vec<Pair>, TlsFault> {
+        let path = self.certificate.to_str().unwrap_or_default();
+        let (before, after) = path.split_once(HOST).unwrap_or_default();
+        let (folder, begin) = before.split_at(before.rfind('/').map_or(0, |at| at + 1));
+        let end = after.split('/').next().unwrap_or_default();
+        let folder = Path::new(if folder.is_empty() { "." } else { folder });
+        let listed = fs::read_dir(folder).map_err(|error| TlsFault::Read(folder.to_owned(), error))?;
+        let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let host = |name: String| Some(name.strip_prefix(begin)?.strip_suffix(end)?.to_owned());
+        let is_host = |host: &String| {
+            let is_small = host.bytes().all(|byte| !byte.is_ascii_uppercase());
+            is_small && DnsName::try_from(host.as_str()).is_ok()
+        };
+        let of = |path: &Path, host: &str| PathBuf::from(path.to_string_lossy().replace(HOST, host));
+        let pair = |host: String| Pair {
+            certificate: of(&self.certificate, &host),
+            key: of(&self.key, &host),
+            host: Some(host),
+        };
+        // A folder of another purpose, or that of a host whose certificate is yet to come, holds nothing up.
+        let pairs = names.filter_map(host).filter(is_host).map(pair).filter(|pair| pair.certificate.exists());
+        let mut pairs: Vec<Pair> = pairs.take(MOST_HOSTS + 1).collect();
+        match pairs.len() {
+            0 => return Err(TlsFault::NoHost(self.certificate.clone())),
+            1..=MOST_HOSTS => {}
+            _ => return Err(TlsFault::Hosts(self.certificate.clone())),
+        }
+        pairs.sort_by(|a, b| a.host.cmp(&b.host));
+        Ok(pairs)
+    }
+}
+
+impl Pair {
+    fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsFault> {
+        let certificates = certificates(&self.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&content(&self.key)?)
+            .map_err(|_| TlsFault::NoKey(self.key.clone()))?;
+        CertifiedKey::from_der(certificates, key, provider).map_err(|why| {
+            let (certificate, key) = (self.certificate.clone(), self.key.clone());
+            TlsFault::Pair { certificate, key, why }
+        })
     }
 }
 

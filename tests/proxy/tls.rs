@@ -184,6 +184,88 @@ async fn new_certificate_is_used_and_invalid_one_ignored() {
     until("the third certificate is shown", async || shown(&of).await != second).await;
 }
 
+/// Files of each host, below a folder of its name.
+fn of_each_host(folder: &Path) -> TlsFiles {
+    let each = |file: &str| folder.join("{host}").join(file);
+    TlsFiles { certificate: each("tls.crt"), key: each("tls.key"), client_ca: None }
+}
+
+fn write_of(folder: &Path, host: &str, pair: &(String, String)) {
+    let below = folder.join(host);
+    fs::create_dir_all(&below).unwrap();
+    write(&below, pair);
+}
+
+#[tokio::test]
+async fn each_host_is_shown_its_own_certificate_and_others_none() {
+    let authority = Authority::new("of the proxy");
+    let folder = tempfile::tempdir().unwrap();
+    for host in ["a.example", "b.example"] {
+        write_of(folder.path(), host, &authority.sign(host));
+    }
+    // What is no host's folder, or will be, holds nothing up.
+    fs::write(folder.path().join("README"), "each host has a folder").unwrap();
+    fs::create_dir(folder.path().join("c.example")).unwrap();
+    let tls = Tls::load(of_each_host(folder.path())).unwrap();
+    let running = start(Limits::default());
+    let base = version(BASE).await;
+    running.proxy.apply(&table(1, base, base, 0)).await.unwrap();
+    let at = running.proxy.listen_tls(&std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &tls).unwrap();
+    let dial = async |name: &'static str| {
+        let config = client(authority.roots(), &[], None);
+        let stream = TcpStream::connect(at).await?;
+        let mut stream =
+            TlsConnector::from(Arc::new(config)).connect(name.try_into().unwrap(), stream).await?;
+        let shown = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+        get(&mut stream).await;
+        Ok::<_, std::io::Error>(shown)
+    };
+    // That a certificate is of the host is what the caller checks.
+    let (a, b) = (dial("a.example").await.unwrap(), dial("b.example").await.unwrap());
+    assert_ne!(a, b);
+    for other in ["c.example", "127.0.0.1"] {
+        dial(other).await.unwrap_err();
+    }
+    // One comes, one changes and one goes.
+    write_of(folder.path(), "c.example", &authority.sign("c.example"));
+    until("the new host is known", async || dial("c.example").await.is_ok()).await;
+    write_of(folder.path(), "a.example", &authority.sign("a.example"));
+    until("the new certificate is shown", async || dial("a.example").await.unwrap() != a).await;
+    fs::remove_dir_all(folder.path().join("b.example")).unwrap();
+    until("the host is gone", async || dial("b.example").await.is_err()).await;
+    dial("c.example").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_files_of_a_host_is_said_by_name() {
+    let authority = Authority::new("of the proxy");
+    let folder = tempfile::tempdir().unwrap();
+    let files = of_each_host(folder.path());
+    let fault = |files: &TlsFiles| Tls::load(files.clone()).unwrap_err();
+    assert!(matches!(fault(&files), TlsFault::NoHost(_)));
+    let gone = TlsFiles { certificate: folder.path().join("gone/{host}.crt"), ..files.clone() };
+    assert!(matches!(fault(&gone), TlsFault::Read(path, _) if path.ends_with("gone")));
+    let half = TlsFiles { key: folder.path().join("tls.key"), ..files.clone() };
+    let said = fault(&half).to_string();
+    assert!(said.starts_with("{host} stands in one of ") && said.ends_with("or neither"), "{said}");
+    write_of(folder.path(), "a.example", &authority.sign("a.example"));
+    assert!(Tls::load(files.clone()).is_ok());
+    write_of(folder.path(), "b.example", &authority.sign("another.example"));
+    let said = fault(&files).to_string();
+    assert!(said.contains("b.example/tls.crt is no certificate of b.example"), "{said}");
+    fs::remove_file(folder.path().join("b.example/tls.key")).unwrap();
+    assert!(matches!(fault(&files), TlsFault::Read(path, _) if path.ends_with("b.example/tls.key")));
+    // In a file of its name.
+    let named = folder.path().join("named");
+    fs::create_dir(&named).unwrap();
+    write(&named, &authority.sign("a.example"));
+    for file in ["crt", "key"] {
+        fs::rename(named.join(format!("tls.{file}")), named.join(format!("of-a.example.{file}"))).unwrap();
+    }
+    let [certificate, key] = ["of-{host}.crt", "of-{host}.key"].map(|file| named.join(file));
+    assert!(Tls::load(TlsFiles { certificate, key, client_ca: None }).is_ok());
+}
+
 #[tokio::test]
 async fn callers_without_trusted_certificate_are_rejected_where_required() {
     let (callers, strangers) = (Authority::new("of callers"), Authority::new("of strangers"));

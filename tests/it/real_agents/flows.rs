@@ -1,4 +1,4 @@
-//! What isn't HTTP, behind the proxy of an own agent: connections of TCP, flows of UDP, and TLS that passes unopened.
+//! What isn't HTTP alone, behind the proxy of an own agent: connections of TCP, flows of UDP, and TLS, opened and not.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,6 +6,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -19,12 +20,13 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
 use super::{
     node::Node,
     routers::{all_to, strategy},
     site::Site,
+    users,
 };
 use crate::ports::free_address;
 
@@ -41,12 +43,20 @@ struct World {
 impl World {
     /// `proxy`: its configuration, in which `AT` stands for the address at which services may be.
     async fn start(proxy: &str) -> Self {
+        Self::prepared(proxy, |_| ()).await
+    }
+
+    /// `prepare` puts files into the folder that `FOLDER` stands for.
+    async fn prepared(proxy: &str, prepare: impl FnOnce(&Path)) -> Self {
         let site = Site::start().await;
         let at = free_address();
         let folder = site.folder().join("router");
         let mut node = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
-        fs::create_dir(folder.join("config")).unwrap();
-        fs::write(folder.join("config/proxy.yml"), proxy.replace("AT", &at.to_string())).unwrap();
+        let config = folder.join("config");
+        fs::create_dir(&config).unwrap();
+        prepare(&config);
+        let proxy = proxy.replace("AT", &at.to_string()).replace("FOLDER", config.to_str().unwrap());
+        fs::write(config.join("proxy.yml"), proxy).unwrap();
         node.come_back();
         node.until_it_answers().await;
         site.manager.knows(1).await;
@@ -294,14 +304,22 @@ async fn a_flow_of_udp_keeps_its_variation_over_three_weights() {
     }
 }
 
-/// What is said to a caller of TLS who names the host; an error where nobody speaks for that.
-async fn secured(at: SocketAddr, roots: &RootCertStore) -> io::Result<String> {
+/// A connection of TLS whose caller names a host and knows these; an error where nobody speaks for it.
+async fn names(
+    host: &'static str,
+    at: SocketAddr,
+    roots: &RootCertStore,
+) -> io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(roots.clone()).with_no_client_auth();
     let stream = TcpStream::connect(at).await?;
-    let connector = TlsConnector::from(Arc::new(config));
-    let mut stream = connector.connect(HOST.try_into().unwrap(), stream).await?;
+    TlsConnector::from(Arc::new(config)).connect(host.try_into().unwrap(), stream).await
+}
+
+/// What is said to a caller of TLS.
+async fn secured(at: SocketAddr, roots: &RootCertStore) -> io::Result<String> {
+    let mut stream = names(HOST, at, roots).await?;
     let mut said = String::new();
     stream.read_to_string(&mut said).await?;
     Ok(said)
@@ -326,4 +344,50 @@ async fn a_canary_of_tls_that_passes_unopened_goes_as_it_came() {
     assert_eq!(world.ended().await, "Aborted");
     world.node.until_proxy("it leads nothing", |status| status.services.is_empty()).await;
     secured(world.at, &roots).await.expect_err("nobody speaks for the host any more");
+}
+
+/// Who answers a call over TLS: the last letter of the answer.
+async fn answers(host: &'static str, at: SocketAddr, roots: &RootCertStore) -> io::Result<char> {
+    let mut stream = names(host, at, roots).await?;
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).await?;
+    let mut came = Vec::new();
+    while !came.windows(4).rev().skip(1).any(|end| end == b"\r\n\r\n") {
+        assert!(stream.read_buf(&mut came).await? > 0, "{}", String::from_utf8_lossy(&came));
+    }
+    assert!(came.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&came));
+    Ok(char::from(came[came.len() - 1]))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_of_https_has_the_certificate_of_each_host() {
+    const OTHER: &str = "www.shop.example";
+    let mut roots = RootCertStore::empty();
+    let proxy = "tls:\n  listen: AT\n  certificate: \"FOLDER/{host}.crt\"\n  key: \"FOLDER/{host}.key\"\n";
+    let world = World::prepared(proxy, |folder| {
+        for host in [HOST, OTHER] {
+            let CertifiedKey { cert, signing_key } = generate_simple_self_signed([host.to_owned()]).unwrap();
+            roots.add(cert.der().clone()).unwrap();
+            fs::write(folder.join(format!("{host}.crt")), cert.pem()).unwrap();
+            fs::write(folder.join(format!("{host}.key")), signing_key.serialize_pem()).unwrap();
+        }
+    })
+    .await;
+    let (a, b) = (users::Backend::start('A'), users::Backend::start('B'));
+    world.registers("protocol: HTTPS", "", [a.at, b.at]).await;
+    world.canary("").await;
+    world.gives(5_000).await;
+    for host in [HOST, OTHER] {
+        let mut heard = BTreeSet::new();
+        while heard.len() < 2 {
+            heard.insert(answers(host, world.at, &roots).await.unwrap());
+        }
+        assert_eq!(heard.into_iter().collect::<Vec<_>>(), ['A', 'B']);
+    }
+    answers("another.example", world.at, &roots).await.expect_err("there is no certificate of it");
+    world.canary("Adopted").await;
+    assert_eq!(world.ended().await, "Done");
+    world.gives(10_000).await;
+    for host in [HOST, OTHER] {
+        assert_eq!(answers(host, world.at, &roots).await.unwrap(), 'B');
+    }
 }
