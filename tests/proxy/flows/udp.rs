@@ -150,6 +150,22 @@ async fn udp_flow_keeps_variation_and_next_flow_follows_new_table() {
 }
 
 #[tokio::test]
+async fn a_udp_flow_keeps_its_variation_over_three_weights() {
+    let of = Two::new(Limits { udp_idle: LATER, ..Limits::default() }).await;
+    of.share(1, 0).await;
+    let (caller, other) = (End::new().await, End::new().await);
+    caller.send(of.at, "first").await;
+    let (_, flow) = of.base.next().await;
+    for (generation, share) in [(2, 1_000), (3, 5_000), (4, 10_000)] {
+        of.share(generation, share).await;
+        caller.send(of.at, "more").await;
+        assert_eq!(of.base.next().await, ("more".to_owned(), flow));
+    }
+    other.send(of.at, "another").await;
+    assert_eq!(of.new.next().await.0, "another");
+}
+
+#[tokio::test]
 async fn a_flow_whose_variation_gets_none_any_more_leaves_it_at_the_deadline() {
     let of = Two::new(Limits::default()).await;
     of.share(1, 10_000).await;
