@@ -18,13 +18,13 @@ use super::words::{listed, quoted};
 pub const MAX_CONFIG_BYTES: usize = 32 * 1024;
 
 /// The most services of a release.
-const MAX_SERVICES: usize = 64;
+pub(super) const MAX_SERVICES: usize = 64;
 
 /// The most versions of a release.
-const MAX_VERSIONS: usize = 100;
+pub(super) const MAX_VERSIONS: usize = 100;
 
 /// The most ports of a service: as many as strategies have.
-const MAX_PORTS: usize = 16;
+pub(super) const MAX_PORTS: usize = 16;
 
 /// The part of a release that isn't named.
 pub(super) const ROOT: &str = "/";

@@ -13,6 +13,7 @@
 //! Pure: all names and times come as arguments. Not here: what is registered, who may ask, and what a weight or a transition does to a release that
 //! is there already.
 
+pub mod crd;
 mod form;
 pub mod marks;
 mod read;

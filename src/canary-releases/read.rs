@@ -15,7 +15,7 @@ use ab_releases::Fault;
 pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 
 pub(super) const CANARY_RELEASE: &str = "CanaryRelease";
-const RELEASE: &str = "Release";
+pub(super) const RELEASE: &str = "Release";
 
 /// A text of one of the two kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -408,11 +408,13 @@ pub struct EnvironmentSpec {
     pub defaults: EnvironmentDefaults,
 }
 
+/// A port at which a service takes calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvironmentPort {
+    /// From 1 to 65535.
     pub port: u16,
-    /// `HTTP`, `HTTPS`, `TCP`, `UDP`.
+    /// `HTTP`, `HTTPS`, `TCP`, `UDP`; `HTTP` if absent.
     #[serde(default = "http")]
     pub protocol: String,
     /// Whose calls it takes there, as in `shop.example`; whatever host if absent.

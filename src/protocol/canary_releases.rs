@@ -34,7 +34,8 @@ pub struct Metadata {
     pub name: String,
 }
 
-/// A canary of a registered release. Digests of it are stored: absent, a new field must leave the JSON as it was.
+/// A canary of a registered release.
+// Digests of it are stored: absent, a new field must leave the JSON as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CanaryReleaseSpec {
@@ -65,8 +66,10 @@ pub struct CanaryReleaseSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CanaryService {
+    /// Its name.
     #[serde(default)]
     pub service: String,
+    /// Where it takes the calls that are shared.
     #[serde(default)]
     pub ports: Vec<CanaryPort>,
 }
@@ -75,11 +78,13 @@ pub struct CanaryService {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CanaryPort {
+    /// Its number.
     #[serde(default)]
     pub port: i32,
     /// `HTTP`, `HTTPS`, `TCP`, `UDP`; that of the release if absent.
     #[serde(default)]
     pub protocol: String,
+    /// How its calls are shared.
     #[serde(default)]
     pub config: CanaryConfig,
 }
@@ -100,7 +105,9 @@ pub struct ReleaseSpec {
     /// Labels of the routers that lead its calls; empty: all that know how.
     #[serde(default)]
     pub routers: BTreeMap<String, String>,
+    /// What it consists of.
     pub services: Vec<ReleaseService>,
+    /// What its services were and will be.
     pub versions: Vec<ReleaseVersion>,
     /// The one that serves.
     pub version: i32,
@@ -116,10 +123,12 @@ pub struct ReleaseSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReleaseService {
+    /// As canaries call it.
     pub name: String,
-    /// The part of the release to which it belongs.
+    /// The part of the release to which it belongs; `/` if absent.
     #[serde(default = "root")]
     pub path: String,
+    /// Where it takes calls.
     pub ports: Vec<EnvironmentPort>,
     /// A PROXY header of this version, `v1` or `v2`, says to targets who calls; none if absent. Not of UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]

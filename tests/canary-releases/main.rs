@@ -4,10 +4,13 @@
 
 #[path = "../shared/cases.rs"]
 mod cases;
+mod crd;
 mod reading;
 mod refused;
 mod status;
 mod strategy;
+#[path = "../shared/structural_schemas.rs"]
+mod structural_schemas;
 
 use canary_releases::{Canary, Document, read};
 use protocol::canary_releases::ReleaseSpec;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{canary, checkout_2, release, shop, with};
 
 /// A release, as people write it.
-const SHOP: &str = "\
+pub(crate) const SHOP: &str = "\
 # What serves.
 apiVersion: choirmaster/v1
 kind: Release
@@ -28,7 +28,7 @@ spec:
 ";
 
 /// A canary of it.
-const CHECKOUT_2: &str = "\
+pub(crate) const CHECKOUT_2: &str = "\
 apiVersion: release.example/v1alpha1
 kind: CanaryRelease
 metadata:

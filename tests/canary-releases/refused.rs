@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{canary, checkout_2, release, shop, with};
 
+/// A place in a document, what stands there, and why that can't be taken.
+type Row = (&'static str, Value, String);
+
 /// Why a document is refused by itself.
 fn refused(document: &Value) -> String {
     match read(document.to_string().as_bytes()) {
@@ -15,7 +18,7 @@ fn refused(document: &Value) -> String {
 }
 
 /// A second service, a second part, and a version that differs in name alone.
-fn larger_shop() -> Value {
+pub(crate) fn larger_shop() -> Value {
     let mut of = with(
         shop(),
         "/spec/services/1",
@@ -39,8 +42,8 @@ const PORT: &str = "/spec/services/0/ports/0/port";
 const PROTOCOL: &str = "/spec/services/0/ports/0/protocol";
 const CONFIG: &str = "/spec/services/0/ports/0/config";
 
-#[test]
-fn what_cant_be_taken_is_named() {
+/// What no canary may be, whatever its release is.
+pub(crate) fn rows() -> Vec<Row> {
     let name = "`metadata.name`: it has 1 to 48 letters, digits and . _ ~ -";
     let path = "`spec.path`: \"api\" is no path of whole segments, as in /api; / is the release itself";
     let text = "`spec.config`: it is text: put it in quotes, or behind |";
@@ -50,7 +53,7 @@ fn what_cant_be_taken_is_named() {
     };
     let port = json!({"port": 8080, "config": {"weight": 10}});
     let other = json!({"port": 8081, "config": {"weight": 30}});
-    let rows = [
+    vec![
         ("/metadata/name", json!(""), name.to_owned()),
         ("/metadata/name", json!("a b"), name.to_owned()),
         ("/metadata/name", json!(".."), name.to_owned()),
@@ -115,8 +118,12 @@ fn what_cant_be_taken_is_named() {
             json!("adopted"),
             "`spec.transition`: it is Adopted or Deprecated, or left out".to_owned(),
         ),
-    ];
-    for (place, value, why) in rows {
+    ]
+}
+
+#[test]
+fn what_cant_be_taken_is_named() {
+    for (place, value, why) in rows() {
         assert_eq!(refused(&with(checkout_2(10), place, value)), why);
     }
 }
@@ -186,8 +193,8 @@ fn what_can_be_left_out_may_be() {
     }
 }
 
-#[test]
-fn a_release_that_cant_be_registered_is_told_why() {
+/// What can't be registered as a release.
+pub(crate) fn release_rows() -> Vec<Row> {
     let name = "\"a b\" is no name: write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit";
     let target = "\"nowhere\" is no target: write a host and a port from 1 to 65535, as in 127.0.0.1:9000, [::1]:9000 or backend.example:9000";
     let label =
@@ -198,7 +205,7 @@ fn a_release_that_cant_be_registered_is_told_why() {
     let of_tls = |why: &str| format!("`spec.services[0].ports[0].tls`: {why}");
     let targets = "/spec/versions/0/targets";
     let labels: serde_json::Map<String, Value> = (0..33).map(|at| (format!("k{at}"), json!("v"))).collect();
-    let rows = [
+    vec![
         ("/metadata/name", json!("a b"), format!("`metadata.name`: {name}")),
         ("/spec/name", json!("other"), "`spec.name`: metadata.name says it: leave it out".to_owned()),
         ("/spec/routers", json!({"env": ""}), label.to_owned()),
@@ -321,8 +328,12 @@ fn a_release_that_cant_be_registered_is_told_why() {
             json!("\u{0}"),
             "`spec.config`: it has no control characters but line breaks and tabs".to_owned(),
         ),
-    ];
-    for (place, value, why) in rows {
+    ]
+}
+
+#[test]
+fn a_release_that_cant_be_registered_is_told_why() {
+    for (place, value, why) in release_rows() {
         assert_eq!(refused(&with(shop(), place, value)), why);
     }
     assert!(matches!(read(shop().to_string().as_bytes()), Ok(Document::Release(_))));

@@ -180,6 +180,16 @@ fn the_language_reads_whatever_a_release_may_have() {
 }
 
 #[test]
+fn a_weight_is_the_same_however_many_targets_a_version_has() {
+    let few = checked(&translated(&checkout_2(10), &shop()).text);
+    let targets = json!(["127.0.0.1:9111", "127.0.0.1:9112", "127.0.0.1:9113"]);
+    let scaled = with(shop(), "/spec/versions/1/targets/checkout", targets);
+    let many = checked(&translated(&checkout_2(10), &scaled).text);
+    assert_eq!(many.services[0].variations[1].targets.len(), 3);
+    assert_eq!(many.stages[0].shares, few.stages[0].shares);
+}
+
+#[test]
 fn what_is_adopted_is_the_release_with_another_version_and_configuration() {
     let before = release(&shop());
     let Translated { adopted, .. } = translated(&checkout_2(10), &shop());

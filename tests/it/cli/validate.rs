@@ -72,6 +72,15 @@ fn json_carries_the_same() {
 #[test]
 fn the_schema_is_printed_as_json() {
     let mut out = Vec::new();
-    assert_eq!(schema::run(&schema::Args {}, &mut out), 0);
+    assert_eq!(schema::run(&schema::Args { crd: false }, &mut out), 0);
     assert!(serde_json::from_slice::<serde_json::Value>(&out).unwrap().is_object());
+}
+
+#[test]
+fn the_definitions_are_printed_as_documents_of_yaml() {
+    let mut out = Vec::new();
+    assert_eq!(schema::run(&schema::Args { crd: true }, &mut out), 0);
+    let text = String::from_utf8(out).unwrap();
+    let printed: Vec<serde_json::Value> = serde_saphyr::from_multiple(&text).unwrap();
+    assert_eq!(printed, canary_releases::crd::definitions(), "{text}");
 }
