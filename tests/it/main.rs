@@ -48,6 +48,8 @@ mod seed;
 mod sim;
 mod source;
 mod store;
+#[path = "../shared/structural_schemas.rs"]
+mod structural_schemas;
 #[path = "../shared/texts.rs"]
 mod texts;
 mod tree;

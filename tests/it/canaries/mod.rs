@@ -3,6 +3,7 @@
 mod command_line;
 mod life;
 mod status;
+mod table;
 
 use std::fmt::Write as _;
 

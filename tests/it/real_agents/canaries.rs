@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The release `shop`, of the service `checkout`. Its versions count from 1.
-fn shop(port: u16, current: usize, versions: &[SocketAddr]) -> String {
+pub fn shop(port: u16, current: usize, versions: &[SocketAddr]) -> String {
     let versions = versions.iter().enumerate().map(|(at, target)| {
         format!("    - {{version: {}, targets: {{checkout: [\"{target}\"]}}}}\n", at + 1)
     });
@@ -22,7 +22,7 @@ fn shop(port: u16, current: usize, versions: &[SocketAddr]) -> String {
 }
 
 /// A canary of a version of it. `transition`: empty, or what becomes of it.
-fn canary(port: u16, version: u8, weight: u8, transition: &str) -> String {
+pub fn canary(port: u16, version: u8, weight: u8, transition: &str) -> String {
     format!(
         "apiVersion: choirmaster/v1\nkind: CanaryRelease\nmetadata: {{name: checkout-{version}}}\nspec:\n  release: shop\n  version: \
          {version}\n  services:\n    - {{service: checkout, ports: [{{port: {port}, protocol: HTTP, config: {{weight: {weight}}}}}]}}\n  \

@@ -12,7 +12,7 @@ mod beside;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/callers.rs"]
 mod callers;
-mod canaries;
+pub mod canaries;
 mod counted;
 mod delegated;
 mod deposed;

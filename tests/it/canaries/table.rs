@@ -1,0 +1,197 @@
+//! Everything that the interface of canary releases asks for, in our words: each sentence in the order in which it says them, and each field.
+//! Beside it stands the test that tries it, or what is missing. The page tells all that is missing under the same name.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use canary_releases::crd::definitions;
+use serde_json::Value;
+
+use self::Tried::{By, Kubernetes, NotYet};
+use super::{ADOPTED, DEPRECATED, canary, canary_of, release, shop};
+use crate::{real_agents::canaries as real, structural_schemas::faults};
+
+#[derive(Clone, Copy)]
+enum Tried {
+    /// By this test.
+    By(&'static str),
+    /// Missing, under this name.
+    NotYet(&'static str),
+    /// It is about objects in a cluster, which nothing looks at yet.
+    Kubernetes,
+}
+
+/// Under this name it is missing where it takes a cluster.
+const IN_A_CLUSTER: &str = "Kubernetes";
+
+/// What is it about, what is asked for, what tries it.
+#[rustfmt::skip]
+const SENTENCES: &[(&str, &str, Tried)] = &[
+    ("goal", "calls are shared by weight", By("weight_10_adopted_and_no_call_is_lost")),
+    ("goal", "whoever calls notices nothing", By("weight_10_adopted_and_no_call_is_lost")),
+    ("parts", "there is a kind of objects of its own for canaries", By("a_cluster_can_take_the_definitions")),
+    ("parts", "one part of the system begins canaries, another one shares calls", By("weight_10_adopted_and_no_call_is_lost")),
+    ("a canary has", "one version of a release", By("what_its_release_does_not_have_is_named")),
+    ("a canary has", "a configuration from which whatever runs for it is made", NotYet("Runtimes")),
+    ("a canary has", "services, and how the calls of each are shared", By("the_strategy_is_this_text")),
+    ("controller", "canaries of a cluster are watched", Kubernetes),
+    ("controller", "a canary that is new is begun", By("a_canary_is_created_adopted_and_is_the_release_then")),
+    ("controller", "each canary has a proxy of its own", NotYet("Several canaries at one router")),
+    ("controller", "when its object is deleted, a canary ends and its proxy with it", Kubernetes),
+    ("controller", "all that is decided of a canary is decided in its proxy", Kubernetes),
+    ("proxy", "it looks at its canary and the release of that, and at no others", Kubernetes),
+    ("proxy", "calls go through an nginx", NotYet("Other routers")),
+    ("begin", "the services of the release have copies, so that what serves is reached beside the canary", Kubernetes),
+    ("begin", "services and resources of the canary are created", NotYet("Runtimes")),
+    ("begin", "whatever shares calls is configured, and runs", By("weight_10_adopted_and_no_call_is_lost")),
+    ("begin", "all calls of the original services come to it", NotYet("Takeover")),
+    ("adopt", "all calls go to the canary", By("weight_10_adopted_and_no_call_is_lost")),
+    ("adopt", "the copies of services are deleted", Kubernetes),
+    ("adopt", "the services of the canary are deleted", Kubernetes),
+    ("adopt", "the release becomes what the canary was", By("what_is_adopted_stands_there_with_the_end_or_not_at_all")),
+    ("adopt", "the canary tells it in its status", NotYet("A status")),
+    ("adopt", "the resources of the canary replace those of the release", NotYet("Runtimes")),
+    ("deprecate", "the original services serve as before", By("a_canary_is_deprecated_and_the_release_is_as_it_was")),
+    ("deprecate", "the copies of services are deleted", Kubernetes),
+    ("deprecate", "everything of the canary is deleted", NotYet("No trace")),
+    ("deprecate", "the canary tells it in its status, where that is needed", NotYet("A status")),
+    ("deprecate", "for users it is as if there had been nothing", By("weight_10_adopted_and_no_call_is_lost")),
+    ("scaling", "neither do weights follow from numbers of instances, nor these from weights", By("a_weight_is_the_same_however_many_targets_a_version_has")),
+    ("scaling", "a weight grows while its version is scaled up", NotYet("Another weight")),
+    ("scaling", "the new version is scaled by itself", Kubernetes),
+    ("objects", "a status is optional, and its form isn't laid down", By("json_is_read_as_yaml_is")),
+    ("objects", "a transition is what a canary is to become next", By("the_same_again_changes_nothing")),
+    ("weights", "each port of a service has its own", NotYet("Several services, weights by port")),
+    ("weights", "it is from 1 to 100; here 0 is taken, too", By("the_language_reads_it_without_a_fault")),
+    ("weights", "none may be given; here nothing is guessed then", By("what_cant_be_taken_is_named")),
+    ("weights", "nothing else is said of how calls are shared", By("what_no_field_is_for_is_refused")),
+];
+
+/// Field, or a word that it may have; what tries it.
+#[rustfmt::skip]
+const FIELDS: &[(&str, Tried)] = &[
+    ("apiVersion", By("every_manifest_fits_whatever_version_of_the_api_it_names")),
+    ("kind", By("a_kind_is_told_however_it_is_written")),
+    ("metadata", By("a_tenants_name_has_less_room")),
+    ("spec", By("what_has_another_form_is_refused")),
+    ("spec.release", By("what_a_canary_names_has_to_be_there")),
+    ("spec.version", By("what_its_release_does_not_have_is_named")),
+    ("spec.path", By("what_its_release_does_not_have_is_named")),
+    ("spec.config", By("what_is_adopted_is_the_release_with_another_version_and_configuration")),
+    ("spec.services", By("what_cant_be_taken_is_named")),
+    ("spec.services[].service", By("what_its_release_does_not_have_is_named")),
+    ("spec.services[].ports", By("ports_that_are_not_named_are_told")),
+    ("spec.services[].ports[].port", By("what_its_release_does_not_have_is_named")),
+    ("spec.services[].ports[].protocol", By("what_its_release_does_not_have_is_named")),
+    ("spec.services[].ports[].protocol: \"\"", By("what_can_be_left_out_may_be")),
+    ("spec.services[].ports[].protocol: \"HTTP\"", By("weight_10_adopted_and_no_call_is_lost")),
+    ("spec.services[].ports[].protocol: \"HTTPS\"", NotYet("Other protocols")),
+    ("spec.services[].ports[].protocol: \"TCP\"", NotYet("Other protocols")),
+    ("spec.services[].ports[].protocol: \"UDP\"", NotYet("Other protocols")),
+    ("spec.services[].ports[].config", By("what_no_field_is_for_is_refused")),
+    ("spec.services[].ports[].config.weight", By("the_language_reads_it_without_a_fault")),
+    ("spec.resources", NotYet("Runtimes")),
+    ("spec.transition", By("a_transition_is_read")),
+    ("spec.transition: \"\"", By("the_same_again_changes_nothing")),
+    ("spec.transition: \"Adopted\"", By("a_canary_is_created_adopted_and_is_the_release_then")),
+    ("spec.transition: \"Deprecated\"", By("a_canary_is_deprecated_and_the_release_is_as_it_was")),
+    ("status", By("a_status_with_conditions_fits")),
+];
+
+const SOURCES: [&str; 7] = [
+    include_str!("life.rs"),
+    include_str!("../engine/durable.rs"),
+    include_str!("../real_agents/canaries.rs"),
+    include_str!("../../canary-releases/crd.rs"),
+    include_str!("../../canary-releases/reading.rs"),
+    include_str!("../../canary-releases/refused.rs"),
+    include_str!("../../canary-releases/strategy.rs"),
+];
+
+/// Each row, and what tries it.
+fn all() -> impl Iterator<Item = (String, Tried)> {
+    let sentences = SENTENCES.iter().map(|(about, asked, tried)| (format!("{about}: {asked}"), *tried));
+    sentences.chain(FIELDS.iter().map(|(field, tried)| ((*field).to_owned(), *tried)))
+}
+
+/// What the page says to be missing, by its name.
+fn missing() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/canary-releases.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## What isn't there yet\n").expect("a section of what is missing");
+    let section = section.split("\n## ").next().unwrap();
+    let items = section.lines().filter_map(|line| line.strip_prefix("- **")?.split_once("**"));
+    items.map(|(name, _)| name.to_owned()).collect()
+}
+
+fn schema_of(kind: &Value) -> Value {
+    let found = definitions().into_iter().find(|found| found["spec"]["names"]["kind"] == *kind).unwrap();
+    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
+}
+
+/// Adds the names of fields below a node, and the words that they may have.
+fn name_fields(node: &Value, place: &str, found: &mut BTreeSet<String>) {
+    for (name, inner) in node["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}{name}");
+        found.extend(inner["enum"].as_array().into_iter().flatten().map(|word| format!("{place}: {word}")));
+        name_fields(inner, &format!("{place}."), found);
+        name_fields(&inner["items"], &format!("{place}[]."), found);
+        found.insert(place);
+    }
+}
+
+#[test]
+fn each_sentence_and_each_field_has_a_test_or_is_told_to_be_missing() {
+    let told = missing();
+    let mut needed = BTreeSet::new();
+    for (row, tried) in all() {
+        match tried {
+            By(test) => {
+                let is_there = SOURCES.iter().any(|text| text.contains(&format!("fn {test}(")));
+                assert!(is_there, "{row}: no test {test}");
+            }
+            NotYet(what) => _ = needed.insert(what.to_owned()),
+            Kubernetes => _ = needed.insert(IN_A_CLUSTER.to_owned()),
+        }
+    }
+    let untold: Vec<&String> = needed.difference(&told).collect();
+    assert!(
+        untold.is_empty(),
+        "docs/canary-releases.md says that these are missing, or they have a test: {untold:?}"
+    );
+}
+
+#[test]
+fn the_table_has_every_field_and_every_word_once() {
+    let mut found = BTreeSet::new();
+    let mut schema = schema_of(&"CanaryRelease".into());
+    // What these two have is laid down elsewhere.
+    for open in ["metadata", "status"] {
+        schema["properties"][open] = Value::Null;
+    }
+    name_fields(&schema, "", &mut found);
+    let listed: BTreeSet<String> = FIELDS.iter().map(|(field, _)| (*field).to_owned()).collect();
+    assert_eq!(listed, found);
+    assert_eq!(all().map(|(row, _)| row).collect::<BTreeSet<_>>().len(), SENTENCES.len() + FIELDS.len());
+}
+
+#[test]
+fn the_manifests_of_these_tests_fit_the_definitions() {
+    let [a, b] = ["127.0.0.1:9101", "[::1]:9111"].map(|at| at.parse().unwrap());
+    let manifests = [
+        shop(1, &[1, 2, 3]),
+        release("mall", 3, &[3, 4]),
+        canary(2, ""),
+        canary(2, ADOPTED),
+        canary(3, DEPRECATED),
+        canary_of("mall", "basket-4", 4, ""),
+        real::shop(8080, 2, &[a, b, a]),
+        real::canary(8080, 2, 10, ""),
+        real::canary(8080, 3, 50, "Adopted"),
+        real::canary(8080, 3, 50, "Deprecated"),
+    ];
+    for manifest in manifests {
+        let document: Value = serde_saphyr::from_str(&manifest).unwrap();
+        let found = faults(&schema_of(&document["kind"]), &document, |_, _| true);
+        assert_eq!(found, [""; 0], "{manifest}");
+    }
+}
