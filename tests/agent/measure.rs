@@ -11,7 +11,7 @@ use call_metrics::{
 use language::{Stage, offer};
 use model::StageStatus;
 use proptest::prelude::*;
-use protocol::{ResultRequest, StageSummary};
+use protocol::{ResultRequest, StageSummary, StratumForm, child::MAX_STRATA};
 use tokio::time::Instant;
 
 const ALL: Reads = Reads { values: true, groups: true };
@@ -28,10 +28,15 @@ pub fn stage(conditions: &str) -> Stage {
 }
 
 fn key(variation: &str) -> Arc<Key> {
+    key_of(variation, 1_000)
+}
+
+/// Of calls of which the new version was to get so many, in units of 0.01 %.
+fn key_of(variation: &str, new: u16) -> Arc<Key> {
     Arc::new(Key {
         service: "f".to_owned(),
         split: "11/Canary".to_owned(),
-        shares: Arc::from([9_000, 1_000]),
+        shares: Arc::from([10_000 - new, new]),
         variation: variation.to_owned(),
         version: variation.to_owned(),
         by_header: false,
@@ -331,11 +336,169 @@ fn it_is_the_same_after_it_was_kept() {
     assert_eq!(serde_json::from_str::<StageCounts>(&text).unwrap(), counts);
 }
 
+/// Calls of both versions while the new one was to get so many, in units of 0.01 %.
+fn shared(new: u16, calls: [u64; 2]) -> Vec<Row> {
+    let of = |(variation, calls): (&str, u64)| Row { key: key_of(variation, new), tally: tally(calls, 0) };
+    [BASE, NEW].into_iter().zip(calls).map(of).collect()
+}
+
+/// Share, interval, calls of both versions.
+fn told_apart(counts: &StageCounts) -> Vec<(Option<u8>, u32, u64, u64)> {
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    assert_eq!(told(&summary), summary);
+    let of = |of: &StratumForm| (of.split, of.interval, of.f1_calls.unwrap(), of.f2_calls.unwrap());
+    summary.strata.iter().map(of).collect()
+}
+
+#[test]
+fn calls_of_two_shares_are_never_told_together() {
+    let mut counts = counts();
+    // The share changes in the second interval.
+    let second = [shared(1_000, [45, 5]), shared(3_000, [35, 15])].concat();
+    let going_on = vec![interval(2, 3, shared(3_000, [70, 30]))];
+    let closed = vec![interval(0, 1, shared(1_000, [90, 10])), interval(1, 2, second)];
+    counts.take(&reading(1, closed, going_on, 2), same);
+    let first = [(Some(10), 1, 90, 10), (Some(10), 2, 45, 5), (Some(30), 2, 35, 15), (Some(30), 3, 70, 30)];
+    assert_eq!(told_apart(&counts), first);
+    assert_eq!(calls(&counts), [240, 60]);
+
+    // It goes back to what it was before, and the agent is started anew meanwhile.
+    let text = serde_json::to_string(&counts).unwrap();
+    let mut counts: StageCounts = serde_json::from_str(&text).unwrap();
+    let third = [shared(3_000, [70, 30]), shared(1_000, [9, 1])].concat();
+    counts.take(&reading(1, vec![interval(2, 3, third)], vec![], 3), same);
+    let then = [first[0], first[1], (Some(10), 3, 9, 1), first[2], first[3]];
+    assert_eq!(told_apart(&counts), then);
+    assert_eq!(calls(&counts), [249, 61]);
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    let timed = summary.strata.iter().map(|of| of.f2_values.as_ref().unwrap().count());
+    assert_eq!(timed.collect::<Vec<_>>(), [10, 5, 1, 15, 30]);
+}
+
+#[test]
+fn where_nobody_told_the_time_the_shares_are_told_apart_once_there_are_two() {
+    let mut counts = counts();
+    counts.take(&reading(1, vec![interval(0, 1, shared(1_000, [90, 10]))], vec![], 1), none);
+    assert!(told_apart(&counts).is_empty(), "one share needs no cut");
+    counts.take(&reading(1, vec![interval(1, 2, shared(3_000, [70, 30]))], vec![], 2), none);
+    assert_eq!(told_apart(&counts), [(Some(10), 0, 90, 10), (Some(30), 0, 70, 30)]);
+}
+
+#[test]
+fn a_share_that_is_no_percentage_is_the_one_that_the_stage_orders() {
+    let mut counts = counts();
+    let rows = [shared(25, [90, 10]), shared(10_000, [0, 7]), shared(0, [8, 0])].concat();
+    counts.take(&reading(1, vec![interval(0, 1, rows)], vec![], 1), same);
+    assert_eq!(told_apart(&counts), [(None, 1, 90, 10), (Some(100), 1, 0, 7), (Some(0), 1, 8, 0)]);
+}
+
+#[test]
+fn a_share_that_comes_when_a_report_is_full_has_a_part_of_its_own() {
+    let mut counts = counts();
+    let take = |counts: &mut StageCounts, at: u64, rows| {
+        counts.take(&reading(1, vec![interval(at, at + 1, rows)], vec![], at + 1), same);
+    };
+    for at in 0..60 {
+        take(&mut counts, at, shared(1_000, [9, 1]));
+    }
+    let mut before = told_apart(&counts);
+    assert_eq!(before.len(), MAX_PARTS);
+    for (at, percent) in (60..).step_by(3).zip(30..60) {
+        take(&mut counts, at, shared(100 * percent, [3, 2]));
+        take(&mut counts, at + 1, shared(1_000, [9, 1]));
+        take(&mut counts, at + 2, shared(100 * percent, [3, 2]));
+        let after = told_apart(&counts);
+        assert!(after.len() >= before.len() && after.len() <= MAX_STRATA, "{}", after.len());
+        for (was, is) in before.iter().zip(&after) {
+            assert_eq!((was.0, was.1), (is.0, is.1));
+            assert!(was.2 <= is.2 && was.3 <= is.3, "{was:?} and then {is:?}");
+        }
+        before = after;
+    }
+    assert_eq!(before.len(), MAX_STRATA);
+    assert_eq!(before[MAX_PARTS], (Some(30), 61, 6, 4));
+    assert_eq!(calls(&counts), [60 * 9 + 30 * 15, 60 + 30 * 5]);
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    let is_timed = |of: &StratumForm| of.f2_values.is_some();
+    assert!(
+        summary.strata[..MAX_PARTS].iter().all(is_timed) && !summary.strata[MAX_PARTS..].iter().any(is_timed)
+    );
+}
+
+#[test]
+fn groups_of_users_are_told_by_share_of_as_many_shares_as_a_report_has_room_for() {
+    let mut counts = counts();
+    let take = |counts: &mut StageCounts, at: u64, new: u16| {
+        let row = |variation, tally| Row { key: key_of(variation, new), tally };
+        let rows = vec![row(BASE, grouped([5, 4], [1, 0])), row(NEW, grouped([2, 1], [1, 0]))];
+        counts.take(&reading(1, vec![interval(at, at + 1, rows)], vec![], at + 1), same);
+        let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+        assert_eq!(told(&summary), summary);
+        assert_eq!(summary.assignment, Some(analysis::Assignment::User));
+        let of = |of: &StratumForm| (of.split, of.group.unwrap(), of.f1_calls.unwrap(), of.f2_calls.unwrap());
+        summary.strata.iter().map(of).collect::<Vec<_>>()
+    };
+    let ten = [(Some(10), 3, 5, 2), (Some(10), 60, 4, 1)];
+    assert_eq!(take(&mut counts, 0, 1_000), ten);
+    let thirty = [(Some(30), 3, 5, 2), (Some(30), 60, 4, 1)];
+    assert_eq!(take(&mut counts, 1, 3_000), [ten, thirty].concat());
+    take(&mut counts, 2, 4_000);
+    let four = take(&mut counts, 3, 5_000);
+    assert_eq!(four.len(), 8);
+    assert_eq!(take(&mut counts, 4, 2_000), four, "the numbers of the stage alone have these");
+    assert_eq!(calls(&counts), [45, 15]);
+    assert_eq!(take(&mut counts, 5, 1_000)[0], (Some(10), 3, 10, 4));
+}
+
+#[test]
+fn groups_with_too_many_values_have_times_of_their_first_share_alone() {
+    let mut counts = counts();
+    for (at, new) in [(0, 1_000), (1, 3_000)] {
+        let mut groups =
+            call_metrics::Groups { times: vec![Times::default(); 64], ..call_metrics::Groups::default() };
+        for group in 0..64_u32 {
+            let times = (0..400).map(|us| 1_000 + 400 * group + us).collect();
+            (groups.calls[group as usize], groups.times[group as usize]) = (400, Times::of(times));
+        }
+        let mut times = Times::default();
+        groups.times.iter().for_each(|of| times.merge(of));
+        let calls = 64 * 400;
+        let groups = Some(Box::new(groups));
+        let tally = Tally { calls, succeeded: calls, times, groups, ..Tally::default() };
+        let rows = [BASE, NEW].map(|variation| Row { key: key_of(variation, new), tally: tally.clone() });
+        counts.take(&reading(1, vec![interval(at, at + 1, rows.into())], vec![], at + 1), same);
+    }
+    let summary = counts.summary(&stage("[]"), StageStatus::InProgress, ALL);
+    assert_eq!(summary.strata.len(), 128);
+    for stratum in &summary.strata {
+        assert_eq!((stratum.f1_calls, stratum.f2_calls), (Some(400), Some(400)));
+        assert_eq!(stratum.f1_values.is_some(), stratum.split == Some(10));
+        assert_eq!(stratum.f2_values.is_some(), stratum.split == Some(10));
+    }
+}
+
+/// Who kept no shares goes on with what it has, as with calls of the share that the stage orders.
+#[test]
+fn what_was_kept_without_shares_goes_on() {
+    let mut counts = counts();
+    let going_on = vec![interval(1, 2, shared(25, [40, 4]))];
+    counts.take(&reading(1, vec![interval(0, 1, shared(25, [90, 10]))], going_on, 1), same);
+    let text = serde_json::to_string(&counts).unwrap();
+    assert!(!text.contains("percent"), "{text}");
+    let mut counts: StageCounts = serde_json::from_str(&text).unwrap();
+    counts.take(&reading(1, vec![interval(1, 2, shared(1_000, [45, 5]))], vec![], 2), same);
+    assert_eq!(told_apart(&counts), [(None, 1, 90, 10), (Some(10), 2, 45, 5)]);
+    assert_eq!(calls(&counts), [135, 15]);
+}
+
+/// Shares that come and go, in units of 0.01 %; one of them is no percentage.
+const SHARES: [u16; 3] = [1_000, 3_000, 25];
+
 /// What happens between a proxy and whoever reads it.
 #[derive(Debug, Clone)]
 enum Happening {
-    /// Calls end: at which version, how many, how many of them as errors.
-    Calls(bool, u64, u64),
+    /// Calls end: of which share, at which version, how many, how many of them as errors.
+    Calls(usize, bool, u64, u64),
     /// So many intervals pass.
     Passes(u64),
     /// The agent reads, and keeps what it has then.
@@ -348,7 +511,8 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        4 => (any::<bool>(), 0..30_u64, 0..5_u64).prop_map(|(new, ok, bad)| Happening::Calls(new, ok, bad)),
+        4 => (0..SHARES.len(), any::<bool>(), 0..30_u64, 0..5_u64)
+            .prop_map(|(share, new, ok, bad)| Happening::Calls(share, new, ok, bad)),
         2 => (1..4_u64).prop_map(Happening::Passes),
         1 => (20..60_u64).prop_map(Happening::Passes),
         4 => Just(Happening::Read),
@@ -358,13 +522,13 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 fn no_less(before: &StageSummary, after: &StageSummary) -> bool {
-    let each = |summary: &StageSummary| -> BTreeMap<(u32, Option<u8>), [Option<u64>; 4]> {
+    let each = |summary: &StageSummary| -> BTreeMap<(Option<u8>, u32, Option<u8>), [Option<u64>; 4]> {
         let whole = [summary.f1_calls, summary.f1_errors, summary.f2_calls, summary.f2_errors];
-        let parts = summary
-            .strata
-            .iter()
-            .map(|of| ((of.interval, of.group), [of.f1_calls, of.f1_errors, of.f2_calls, of.f2_errors]));
-        parts.chain([((u32::MAX, None), whole)]).collect()
+        let parts = summary.strata.iter().map(|of| {
+            let numbers = [of.f1_calls, of.f1_errors, of.f2_calls, of.f2_errors];
+            ((of.split, of.interval, of.group), numbers)
+        });
+        parts.chain([((None, u32::MAX, None), whole)]).collect()
     };
     let after = each(after);
     each(before).iter().all(|(part, before)| {
@@ -384,7 +548,7 @@ proptest! {
         let timeline = Timeline::new(origin, 10);
         let room = Retention { age: Duration::from_secs(10 * ages_after), ..Retention::default() };
         let at = |interval: u64| Moment { now: timeline.start_of(interval), wall_ms: 0 };
-        let (mut life, mut now, mut made) = (1, 0, [0, 0]);
+        let (mut life, mut now, mut made) = (1, 0, [[0, 0]; SHARES.len()]);
         let mut call_metrics = CallMetrics::new(timeline, room, life);
         let (mut counts, mut before) = (counts(), None::<StageSummary>);
         let stage = stage("[]");
@@ -394,9 +558,10 @@ proptest! {
         };
         for happening in happenings {
             match happening {
-                Happening::Calls(new, ok, bad) => {
-                    call_metrics.absorb(now, &key(if new { NEW } else { BASE }), &tally(ok, bad), at(now));
-                    made[usize::from(new)] += ok + bad;
+                Happening::Calls(share, new, ok, bad) => {
+                    let key = key_of(if new { NEW } else { BASE }, SHARES[share]);
+                    call_metrics.absorb(now, &key, &tally(ok, bad), at(now));
+                    made[share][usize::from(new)] += ok + bad;
                 }
                 Happening::Passes(intervals) => {
                     now += intervals;
@@ -404,12 +569,18 @@ proptest! {
                 }
                 Happening::Read => {
                     take(&mut counts, &mut call_metrics);
-                    prop_assert_eq!(calls(&counts), made);
+                    let all = made.iter().fold([0, 0], |all, of| [all[0] + of[0], all[1] + of[1]]);
+                    prop_assert_eq!(calls(&counts), all);
                     prop_assert_eq!(counts.gone(), 0);
                     let summary = counts.summary(&stage, StageStatus::InProgress, ALL);
                     prop_assert!(before.is_none_or(|before| no_less(&before, &summary)));
-                    let sum: u64 = summary.strata.iter().filter_map(|of| of.f2_calls).sum();
-                    prop_assert!(summary.strata.is_empty() || Some(sum) == summary.f2_calls);
+                    for (share, made) in [Some(10), Some(30), None].into_iter().zip(made) {
+                        let of_share = summary.strata.iter().filter(|of| of.split == share);
+                        let sum = of_share.fold([0, 0], |sum: [u64; 2], of| {
+                            [sum[0] + of.f1_calls.unwrap(), sum[1] + of.f2_calls.unwrap()]
+                        });
+                        prop_assert_eq!(sum, made);
+                    }
                     before = Some(summary);
                 }
                 Happening::ReadInVain => take(&mut counts.clone(), &mut call_metrics),

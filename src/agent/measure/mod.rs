@@ -7,6 +7,8 @@
 //!    [`StageCounts::gone`] says so.
 //! 2. Nothing that was told shrinks: neither a number of the stage nor one of a part.
 //! 3. The numbers of the stage are the sums of those of its parts.
+//! 4. Calls that were shared out in different ways are in different parts, where shares are whole percentages of two versions. Each part
+//!    says which, for by the time that somebody reads it the stage may order another one.
 //!
 //! What counts: **calls** are those that a version had to answer. Calls that passed it over, whose caller left or sent a body
 //! without an end, that went on in another protocol, or that the proxy itself ended say nothing of it. **Errors** are answers
@@ -17,14 +19,14 @@
 //! them too. Calls that asked for a version by a header are no part of the split, and in no number that is told. Where they are all that
 //! a version gets, since its stage gives it no share, its conditions are held against them.
 //!
-//! Where calls stay with a version, the parts are groups of users, over the whole stage. Else they are intervals of the
-//! manager's time.
+//! Where calls stay with a version, the parts are groups of users, over all the time for which a share was in force. Else they are
+//! intervals of the manager's time.
 
 mod shares;
 mod side;
 mod summary;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, iter, time::Duration};
 
 use call_metrics::{Cursor, Interval, Reading};
 use language::Stage;
@@ -39,8 +41,8 @@ pub const BASE: &str = "base";
 /// The name of the other one.
 pub const NEW: &str = "new";
 
-/// Most intervals that are counted apart: a report has no room for more. What comes later is counted in the last one, for
-/// what was told of the others must stay.
+/// Most intervals that are counted apart, over all shares: a report has no room for more. What comes later is counted in the last one of
+/// its share, for what was told of the others must stay; a share that comes later has one part, of which no times are told.
 pub const MAX_PARTS: usize = 48;
 
 /// What was counted during a stage.
@@ -89,23 +91,37 @@ struct Parts {
     intervals: BTreeMap<u32, Sides>,
     /// By group of users, where calls stay with a version.
     groups: Option<Groups>,
+    /// The same of calls of which the new version was to get so many percent, in the order in which these shares came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    by_percent: Vec<(u8, Parts)>,
 }
 
+/// What went on in an interval under one share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct OpenPart {
     /// The proxy's number of the interval.
     from: u64,
     interval: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    percent: Option<u8>,
     sides: Sides,
     groups: Option<Groups>,
     #[serde(default)]
     asked: Sides,
 }
 
-/// What an interval has of a split.
-struct Found {
+/// What an interval has of a split under one share.
+#[derive(Default)]
+struct Part {
+    /// `None`: it is no percentage.
+    percent: Option<u8>,
     sides: Sides,
     groups: Option<Groups>,
+}
+
+/// What an interval has of a split.
+struct Found {
+    parts: Vec<Part>,
     /// Calls beside it.
     asked: Sides,
 }
@@ -204,20 +220,26 @@ impl StageCounts {
             let interval = number(closed);
             if closed.from < read_to {
                 // It holds what is counted already, and how much of it can't be told.
-                self.gone += found.sides.calls();
+                self.gone += found.parts.iter().map(|part| part.sides.calls()).sum::<u64>();
             } else {
                 self.keep(interval, &found);
                 self.shares.note(closed, &self.service, &self.split, &self.names);
             }
         }
         for open in &reading.open {
-            let Found { sides, groups, asked } = self.found_in(open);
-            self.open.push(OpenPart { from: open.from, interval: number(open), sides, groups, asked });
+            let Found { mut parts, mut asked } = self.found_in(open);
+            // An interval without calls has its number, too.
+            if parts.is_empty() {
+                parts.push(Part::default());
+            }
+            let (from, interval) = (open.from, number(open));
+            for Part { percent, sides, groups } in parts {
+                let asked = std::mem::take(&mut asked);
+                self.open.push(OpenPart { from, interval, percent, sides, groups, asked });
+            }
         }
         // What went on and is nowhere any more was read by somebody else, and let go.
-        for OpenPart { interval, sides, groups, asked, .. } in was_open {
-            self.keep(interval, &Found { sides, groups, asked });
-        }
+        was_open.into_iter().for_each(|open| self.keep_open(open));
         self.read.interval = self.read.interval.max(reading.next.interval);
         self.in_flight = vec![0; self.names.len()];
         for of in reading.in_flight.iter().filter(|of| of.service == self.service) {
@@ -230,26 +252,24 @@ impl StageCounts {
 
     /// The proxy was started anew. What went on before ended with it.
     fn begin_life(&mut self, life: u64) {
-        for OpenPart { interval, sides, groups, asked, .. } in std::mem::take(&mut self.open) {
-            self.keep(interval, &Found { sides, groups, asked });
-        }
+        std::mem::take(&mut self.open).into_iter().for_each(|open| self.keep_open(open));
         self.read = Cursor { life, interval: 0 };
     }
 
-    fn keep(&mut self, interval: u32, Found { sides, groups, asked }: &Found) {
+    fn keep_open(&mut self, OpenPart { interval, percent, sides, groups, asked, .. }: OpenPart) {
+        self.keep(interval, &Found { parts: vec![Part { percent, sides, groups }], asked });
+    }
+
+    fn keep(&mut self, interval: u32, Found { parts, asked }: &Found) {
         self.asked_kept.merge(asked);
-        if sides.is_empty() {
-            return;
-        }
-        self.kept.add(interval, sides);
-        if let Some(groups) = groups {
-            self.kept.groups.get_or_insert_default().merge(groups);
+        for Part { percent, sides, groups } in parts.iter().filter(|part| !part.sides.is_empty()) {
+            self.kept.add(interval, *percent, sides, groups.as_ref());
         }
     }
 
     /// What an interval has of this split.
     fn found_in(&self, interval: &Interval) -> Found {
-        let (mut sides, mut groups, mut asked) = (Sides::default(), None::<Groups>, Sides::default());
+        let (mut parts, mut asked) = (Vec::<Part>::new(), Sides::default());
         for row in &interval.rows {
             let key = &row.key;
             if key.service != self.service || key.split != self.split {
@@ -260,17 +280,23 @@ impl StageCounts {
                 asked.of_mut(which).add(&row.tally);
                 continue;
             }
-            sides.of_mut(which).add(&row.tally);
+            let percent = percent_of(&key.shares);
+            let at = parts.iter().position(|part| part.percent == percent).unwrap_or_else(|| {
+                parts.push(Part { percent, ..Part::default() });
+                parts.len() - 1
+            });
+            parts[at].sides.of_mut(which).add(&row.tally);
             if let Some(more) = &row.tally.groups {
-                groups.get_or_insert_default().add(which, more);
+                parts[at].groups.get_or_insert_default().add(which, more);
             }
         }
-        Found { sides, groups, asked }
+        Found { parts, asked }
     }
 
     fn add_up(&mut self) {
         let mut whole = Sides::default();
-        for sides in self.kept.intervals.values().chain(self.open.iter().map(|open| &open.sides)) {
+        let kept = self.kept.each().flat_map(|(_, parts)| parts.intervals.values());
+        for sides in kept.chain(self.open.iter().map(|open| &open.sides)) {
             whole.merge(sides);
         }
         self.whole = whole;
@@ -405,10 +431,7 @@ impl StageCounts {
     fn parts(&self) -> Parts {
         let mut all = self.kept.clone();
         for open in self.open.iter().filter(|open| !open.sides.is_empty()) {
-            all.add(open.interval, &open.sides);
-            if let Some(groups) = &open.groups {
-                all.groups.get_or_insert_default().merge(groups);
-            }
+            all.add(open.interval, open.percent, &open.sides, open.groups.as_ref());
         }
         all
     }
@@ -427,11 +450,39 @@ pub fn tried(stage: &Stage) -> Vec<usize> {
     if tried.is_empty() { (1..stage.shares.len().max(2)).collect() } else { tried }
 }
 
+/// What the new one of two versions was to get, where that is a whole percentage.
+fn percent_of(shares: &[u16]) -> Option<u8> {
+    let [_, new] = shares else { return None };
+    u8::try_from(new / 100).ok().filter(|_| new % 100 == 0)
+}
+
 impl Parts {
-    fn add(&mut self, interval: u32, sides: &Sides) {
-        let is_known = self.intervals.contains_key(&interval);
-        let last = self.intervals.last_key_value().map(|(last, _)| *last);
-        let interval = last.filter(|_| !is_known && self.intervals.len() >= MAX_PARTS).unwrap_or(interval);
-        self.intervals.entry(interval).or_default().merge(sides);
+    /// What was counted of each share, those first that are no percentage.
+    fn each(&self) -> impl Iterator<Item = (Option<u8>, &Self)> {
+        let by_percent = self.by_percent.iter().map(|(percent, parts)| (Some(*percent), parts));
+        iter::once((None, self)).chain(by_percent)
+    }
+
+    fn add(&mut self, interval: u32, percent: Option<u8>, sides: &Sides, groups: Option<&Groups>) {
+        let count: usize = self.each().map(|(_, parts)| parts.intervals.len()).sum();
+        let of = match percent {
+            None => self,
+            Some(percent) => self.of_percent(percent),
+        };
+        let is_known = of.intervals.contains_key(&interval);
+        let last = of.intervals.last_key_value().map(|(last, _)| *last);
+        let interval = last.filter(|_| !is_known && count >= MAX_PARTS).unwrap_or(interval);
+        of.intervals.entry(interval).or_default().merge(sides);
+        if let Some(groups) = groups {
+            of.groups.get_or_insert_default().merge(groups);
+        }
+    }
+
+    fn of_percent(&mut self, percent: u8) -> &mut Self {
+        let at = self.by_percent.iter().position(|(known, _)| *known == percent).unwrap_or_else(|| {
+            self.by_percent.push((percent, Self::default()));
+            self.by_percent.len() - 1
+        });
+        &mut self.by_percent[at].1
     }
 }

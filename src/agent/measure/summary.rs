@@ -7,12 +7,18 @@ use analysis::{
 };
 use language::Stage;
 use model::StageStatus;
-use protocol::{HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm};
+use protocol::{
+    HistogramForm, StageSummary, StratumForm, VariationForm, VariationStratumForm,
+    child::{MAX_GROUPED_STRATA, MAX_STRATA},
+};
 
 use super::{
-    Parts, StageCounts,
-    side::{Side, Sides, summary_of},
+    MAX_PARTS, Parts, StageCounts,
+    side::{Groups, Side, Sides, summary_of},
 };
+
+/// Most shares whose groups of users are told. Those of others are in the numbers of the stage alone.
+const MAX_GROUPED_SHARES: usize = MAX_GROUPED_STRATA / MAX_GROUPS as usize;
 
 /// What a manager reads beside the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,29 +61,23 @@ impl StageCounts {
             variations: self.variations(&parts),
             ..StageSummary::without_calls(status)
         };
-        match parts.groups {
-            Some(groups) if reads.groups => {
-                let strata = of_groups(&groups.0, reads.values);
-                StageSummary { assignment: Some(Assignment::User), strata, ..whole }
-            }
-            // Whoever reads no groups would take the calls of one user for independent ones: it is told how many there were,
-            // and how the new version did by itself.
-            Some(_) => StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole },
-            None => {
-                let is_cut = parts.intervals.keys().any(|interval| *interval > 0);
-                let of_interval = |(interval, sides): (&u32, &Sides)| {
-                    let times = first_two(sides).map(|side| told(side.values(), reads.values));
-                    StratumForm { interval: *interval, ..stratum(sides, times) }
-                };
-                let strata = parts.intervals.iter().filter(|_| is_cut).map(of_interval).collect();
-                StageSummary { strata, ..whole }
-            }
+        let is_grouped = parts.each().any(|(_, parts)| parts.groups.is_some());
+        if !is_grouped {
+            return StageSummary { strata: of_intervals(&parts, reads.values), ..whole };
         }
+        if reads.groups {
+            let strata = of_groups(&parts, reads.values);
+            return StageSummary { assignment: Some(Assignment::User), strata, ..whole };
+        }
+        // Whoever reads no groups would take the calls of one user for independent ones: it is told how many there were,
+        // and how the new version did by itself.
+        StageSummary { f1_errors: None, f1_histogram: None, f1_values: None, ..whole }
     }
 }
 
 impl StageCounts {
-    /// Each of more than two variations. Their parts have no times: those of eight would be more than a report holds.
+    /// Each of more than two variations, whose shares are no percentage. Their parts have no times: those of eight would be more than a
+    /// report holds.
     fn variations(&self, parts: &Parts) -> Vec<VariationForm> {
         if self.names.len() <= 2 {
             return Vec::new();
@@ -120,23 +120,45 @@ fn told(values: Option<Values>, exactly: bool) -> Told {
     }
 }
 
-/// Groups keep their values exactly while there are few in all, and else all of them in buckets: what is too much in a part is
-/// too much in the whole.
-fn of_groups(groups: &std::collections::BTreeMap<u8, Sides>, exactly: bool) -> Vec<StratumForm> {
-    let values: Vec<(u8, &Sides, [Option<Values>; 2])> = groups
-        .iter()
-        .filter(|(group, _)| **group < MAX_GROUPS)
-        .map(|(group, sides)| (*group, sides, first_two(sides).map(Side::values)))
-        .collect();
-    let distinct = |values: &Values| values.exact().map_or(MAX_DISTINCT, <[_]>::len);
-    let all: usize = values.iter().flat_map(|(.., sides)| sides).flatten().map(distinct).sum();
-    let is_much = all > MAX_EXACT_IN_GROUPS;
-    let bucketed = |values: Values| if is_much { values.in_buckets() } else { values };
-    let of_group = |(group, sides, values): (u8, &Sides, [Option<Values>; 2])| {
-        let times = values.map(|values| told(values.map(bucketed), exactly));
-        StratumForm { group: Some(group), ..stratum(sides, times) }
+/// Nothing is cut where nobody told the manager's time and one share was in force.
+fn of_intervals(parts: &Parts, exactly: bool) -> Vec<StratumForm> {
+    let each = || {
+        parts.each().flat_map(|(split, parts)| {
+            parts.intervals.iter().map(move |(interval, sides)| (split, *interval, sides))
+        })
     };
-    values.into_iter().map(of_group).collect()
+    let first = each().next().map(|(split, ..)| split);
+    let is_cut = each().any(|(split, interval, _)| interval > 0 || Some(split) != first);
+    let of_interval = |(at, (split, interval, sides)): (usize, (Option<u8>, u32, &Sides))| {
+        let tell = |side: &Side| told(side.values().filter(|_| at < MAX_PARTS), exactly);
+        StratumForm { split, interval, ..stratum(sides, first_two(sides).map(tell)) }
+    };
+    // Those after the last one are of shares that came when there was no room any more, in their order: what was told stays.
+    each().filter(|_| is_cut).enumerate().take(MAX_STRATA).map(of_interval).collect()
+}
+
+/// Groups keep their values exactly while there are few in all. Else those of the first share have all of theirs in buckets, for what is
+/// too much in a part is too much in the whole, and those of the others have none: a report has no room for more.
+fn of_groups(parts: &Parts, exactly: bool) -> Vec<StratumForm> {
+    let shares = parts.each().filter_map(|(split, parts)| Some((split, parts.groups.as_ref()?)));
+    let shares: Vec<(Option<u8>, &Groups)> = shares.take(MAX_GROUPED_SHARES).collect();
+    let first = shares.first().map(|(split, _)| *split);
+    let groups = shares.into_iter().flat_map(|(split, groups)| {
+        let known = groups.0.iter().filter(|(group, _)| **group < MAX_GROUPS);
+        known.map(move |(group, sides)| (split, *group, sides, first_two(sides).map(Side::values)))
+    });
+    let groups: Vec<(Option<u8>, u8, &Sides, [Option<Values>; 2])> = groups.collect();
+    let distinct = |values: &Values| values.exact().map_or(MAX_DISTINCT, <[_]>::len);
+    let all: usize = groups.iter().flat_map(|(.., sides)| sides).flatten().map(distinct).sum();
+    let is_much = all > MAX_EXACT_IN_GROUPS;
+    let of_group = |(split, group, sides, values): (Option<u8>, u8, &Sides, [Option<Values>; 2])| {
+        let kept = |values: Values| {
+            if is_much { (Some(split) == first).then(|| values.in_buckets()) } else { Some(values) }
+        };
+        let times = values.map(|values| told(values.and_then(kept), exactly));
+        StratumForm { split, group: Some(group), ..stratum(sides, times) }
+    };
+    groups.into_iter().map(of_group).collect()
 }
 
 fn stratum(sides: &Sides, [(f1_values, f1_histogram), (f2_values, f2_histogram)]: [Told; 2]) -> StratumForm {
