@@ -29,6 +29,9 @@ pub(super) const MAX_PORTS: usize = 16;
 /// The part of a release that isn't named.
 pub(super) const ROOT: &str = "/";
 
+/// What calls of the API name the watched folder, where others name a canary.
+const FOLDER: &str = "folder";
+
 /// A canary that may be what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canary {
@@ -38,6 +41,8 @@ pub struct Canary {
     /// What it gets of the calls: 0 to 100 percent.
     pub weight: u8,
     pub transition: Transition,
+    /// The file of the watched folder in which it stands; `None`: somebody submits it.
+    pub file: Option<String>,
 }
 
 /// What becomes of a canary.
@@ -69,6 +74,10 @@ impl Transition {
 pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fault> {
     let Manifest { metadata, mut spec, .. } = manifest;
     release_id(&metadata.name, MAX_RELEASE_ID_LEN)?;
+    if metadata.name == FOLDER {
+        let why = "calls about canaries name the watched folder so: take another name";
+        return Err(Fault::new("metadata.name", why));
+    }
     spec.release.parse::<Name>().map_err(|error| Fault::new("spec.release", error.to_string()))?;
     if spec.path.is_empty() {
         ROOT.clone_into(&mut spec.path);
@@ -104,7 +113,7 @@ pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fa
     }
     let transition = Transition::named(&spec.transition)
         .ok_or_else(|| Fault::new("spec.transition", "it is Adopted or Deprecated, or left out"))?;
-    Ok(Canary { name: metadata.name, spec, weight, transition })
+    Ok(Canary { name: metadata.name, spec, weight, transition, file: None })
 }
 
 /// The id of the release that a canary is: its name, as it stands there, so that whoever has the one has the other.

@@ -12,10 +12,13 @@
 //! Invariants: no bytes make it panic. What [`read()`] takes has no field that it doesn't know, and no text without a limit. What
 //! [`translate()`] makes is a strategy without a fault.
 //!
-//! Pure: all names and times come as arguments. Not here: what is registered, who may ask, and what a weight or a transition does to a release that
-//! is there already.
+//! What a folder of such manifests asks for, as it changes, is in [`folder`].
+//!
+//! Pure: all names and times come as arguments. Not here: how a folder is read, what is registered, who may ask, and what a weight or a
+//! transition does to a release that is there already.
 
 pub mod crd;
+pub mod folder;
 mod form;
 pub mod marks;
 mod read;

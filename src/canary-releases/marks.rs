@@ -10,8 +10,17 @@ pub const CANARY: &str = "canary-release";
 /// The version that the canary runs.
 pub const VERSION: &str = "version";
 
+/// The file of the watched folder from which the canary came.
+pub const FILE: &str = "canary-file";
+
 /// The digest of the canary that a strategy is of; `None`: it is of none.
 #[must_use]
 pub fn digest_of(strategy: &Strategy) -> Option<&str> {
     strategy.annotations.get(CANARY).map(String::as_str)
+}
+
+/// The file of the watched folder from which a canary came; `None`: somebody submitted it.
+#[must_use]
+pub fn file_of(strategy: &Strategy) -> Option<&str> {
+    strategy.annotations.get(FILE).map(String::as_str)
 }

@@ -66,11 +66,13 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         return Err(Fault::new("spec.version", format!("{serves}: register another one")));
     }
     let name = json!(canary.name);
-    let annotations = json!(BTreeMap::from([
+    let mut annotations = BTreeMap::from([
         (marks::CANARY, digest(canary)),
         (REGISTERED_RELEASE, of.name.clone()),
         (marks::VERSION, new.version.to_string()),
-    ]));
+    ]);
+    annotations.extend(canary.file.clone().map(|file| (marks::FILE, file)));
+    let annotations = json!(annotations);
     let mut text = format!("id: {name}\nname: {name}\nannotations: {annotations}\n");
     text += "on_conflict: refuse\nstage_deadline: 8784h\n";
     let _ = writeln!(text, "services:\n  - name: {}", json!(service.name));

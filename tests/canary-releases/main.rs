@@ -5,6 +5,7 @@
 #[path = "../shared/cases.rs"]
 mod cases;
 mod crd;
+mod folder;
 mod reading;
 mod refused;
 mod status;

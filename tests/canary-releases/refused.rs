@@ -60,6 +60,11 @@ pub(crate) fn rows() -> Vec<Row> {
         ("/metadata/name", json!("x".repeat(49)), name.to_owned()),
         ("/metadata/name", json!("a\n"), name.to_owned()),
         (
+            "/metadata/name",
+            json!("folder"),
+            "`metadata.name`: calls about canaries name the watched folder so: take another name".to_owned(),
+        ),
+        (
             "/spec/release",
             json!("a b"),
             "`spec.release`: \"a b\" is no name: write 1 to 63 letters, digits and . _ -, of which the first is a letter or digit".to_owned(),

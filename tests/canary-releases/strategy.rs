@@ -1,6 +1,6 @@
 //! The strategy that a canary becomes.
 
-use canary_releases::{Translated, digest, marks, translate, unnamed_ports};
+use canary_releases::{Canary, Translated, digest, marks, translate, unnamed_ports};
 use language::{Checked, Severity, Strategy, check_submission};
 use model::MAX_RELEASE_ID_LEN;
 use protocol::canary_releases::ReleaseSpec;
@@ -89,6 +89,19 @@ fn the_strategy_is_this_text() {
         end_action: {"onSuccess":"rollout","onFailure":"rollback"}
     rollout: {"approval":"before_rollout","approval_timeout":"8784h","no_calls":"never","on_failure":"pause"}
     "#);
+}
+
+#[test]
+fn the_file_of_a_canary_stands_in_its_strategy_and_changes_nothing_else() {
+    let submitted = canary(&checkout_2(10));
+    let of_file = Canary { file: Some("a \"ö\" #1.yml".to_owned()), ..submitted.clone() };
+    let text = |canary: &Canary| translate(canary, &release(&shop()), MAX_RELEASE_ID_LEN).unwrap().text;
+    let strategy = checked(&text(&of_file));
+    assert_eq!(marks::file_of(&strategy), Some("a \"ö\" #1.yml"));
+    assert_eq!(marks::digest_of(&strategy), Some(digest(&submitted).as_str()));
+    assert_eq!(marks::file_of(&checked(&text(&submitted))), None);
+    let added = r#""canary-file":"a \"ö\" #1.yml","#;
+    assert_eq!(text(&of_file).replace(added, ""), text(&submitted));
 }
 
 #[test]
