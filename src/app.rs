@@ -2,6 +2,7 @@
 //!
 //! The only place that names an adapter of the store.
 
+mod canaries;
 mod routers;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
@@ -20,7 +21,10 @@ use engine::{
     parent::{self, forward::Forwarding},
     placing, questions, retention,
 };
-use http_api::{Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea};
+use http_api::{
+    Context, address::Proxies, auth, context, host::Hosts, serve, service_area::ServiceArea,
+    v1::canary_folder::Manifests,
+};
 use language::{Site, functions};
 use metrics_providers::provider::Registry;
 use placement::FunctionTypes;
@@ -77,6 +81,8 @@ pub struct Options {
     pub routers: Vec<LedRouter>,
     /// What releases of services may name, beside what calls register.
     pub registered: Registrations,
+    /// The folder of manifests that it watches; `None`: none.
+    pub canary_folder: Option<PathBuf>,
     /// The web page; served wherever developers and operators call.
     pub page: page::Settings,
 }
@@ -121,6 +127,7 @@ impl Options {
             mirror: None,
             routers: Vec::new(),
             registered: Registrations::default(),
+            canary_folder: None,
             page: page::Settings::default(),
         }
     }
@@ -146,6 +153,7 @@ pub struct Manager {
     ending: Option<JoinHandle<()>>,
     parent: Option<JoinHandle<()>>,
     leading: JoinHandle<()>,
+    watching: Option<JoinHandle<()>>,
     writing: JoinHandle<Result<(), StoreError>>,
 }
 
@@ -232,6 +240,9 @@ fn serve_on(
     let (listener, child_listener) = doors.open()?;
     let mut serving = Vec::new();
     let leading = tokio::spawn(led.run(http_api::InProcess::new(ctx.clone()), stop.clone()));
+    let watching = options
+        .canary_folder
+        .map(|folder| tokio::spawn(canaries::run(folder, Manifests::new(ctx.clone()), stop.clone())));
     let page = page::router(http_api::Operators::new(ctx.clone()), options.page);
     let router = match child_listener {
         None => http_api::router(ctx).merge(page),
@@ -279,6 +290,7 @@ fn serve_on(
         ending,
         parent,
         leading,
+        watching,
         writing,
     })
 }
@@ -335,6 +347,9 @@ impl Manager {
             let _ = serving.await;
         }
         let _ = self.leading.await;
+        if let Some(watching) = self.watching {
+            let _ = watching.await;
+        }
         let _ = self.notifying.await;
         let _ = self.judging.await;
         let _ = self.asking.await;

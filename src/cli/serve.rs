@@ -186,6 +186,7 @@ fn options(config: &Config) -> Result<app::Options, Failure> {
         mirror: config.mirror.settings()?,
         routers: routers(config)?,
         registered: config.services.registered()?,
+        canary_folder: config.canaries.watched()?,
         page: page::Settings {
             session: config.page.session,
             // Also where whoever stands in front of this manager speaks TLS.

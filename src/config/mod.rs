@@ -10,6 +10,7 @@
 mod analysis;
 mod audit;
 mod auth;
+mod canaries;
 mod deadlines;
 mod env;
 mod error;
@@ -40,6 +41,7 @@ use std::path::Path;
 pub use analysis::Analysis;
 pub use audit::Audit;
 pub use auth::Auth;
+pub use canaries::Canaries;
 pub use deadlines::Deadlines;
 pub use env::{OWN_VARIABLES, SHORT_NAMES};
 pub use error::{ConfigError, Fault};
@@ -88,6 +90,7 @@ pub struct Config {
     pub parent: Parent,
     pub routers: Routers,
     pub services: Services,
+    pub canaries: Canaries,
     pub placement: Placement,
     pub mirror: Mirror,
     pub analysis: Analysis,
@@ -114,6 +117,7 @@ impl Default for Config {
             parent: Parent::default(),
             routers: Routers::default(),
             services: Services::default(),
+            canaries: Canaries::default(),
             placement: Placement::default(),
             mirror: Mirror::default(),
             analysis: Analysis::default(),
@@ -165,7 +169,7 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
     }
 
-    fn sections(&mut self) -> [&mut dyn Section; 21] {
+    fn sections(&mut self) -> [&mut dyn Section; 22] {
         [
             &mut self.serve,
             &mut self.http,
@@ -185,6 +189,7 @@ impl Config {
             &mut self.parent,
             &mut self.routers,
             &mut self.services,
+            &mut self.canaries,
             &mut self.placement,
             &mut self.mirror,
             &mut self.analysis,

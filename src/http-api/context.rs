@@ -19,7 +19,7 @@ use engine::{Engine, EngineError, parent::forward::Forwarding, view::View};
 use language::{Site, functions};
 use model::{ManagerInstant, TenantName};
 use placement::FunctionTypes;
-use protocol::ManagerTime;
+use protocol::{ManagerTime, canary_releases::CanaryFolder};
 
 /// How long a caller waits for a commit before it is told to try again.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,6 +91,8 @@ pub struct Parts {
     pub tenancy: Mutex<()>,
     /// Maps that somebody watches.
     pub maps: Maps,
+    /// The folder of manifests that is watched, as it is shown: with all of its files, by their names.
+    pub canary_folder: std::sync::Mutex<Arc<CanaryFolder>>,
     /// Who wanted to join lately.
     pub joins: Joins,
     /// Cancelled when the manager stops: answers that have no end of their own end then.
@@ -120,6 +122,7 @@ impl Context {
             reporting,
             tenancy: Mutex::default(),
             maps: Maps::default(),
+            canary_folder: std::sync::Mutex::default(),
             joins: Joins::default(),
             stopping,
             forwarding,

@@ -97,6 +97,11 @@ impl Problem {
         Self { status, kind: None, detail: detail.into(), diagnostics: Vec::new() }
     }
 
+    /// The last part of its type; `None`: the status says all.
+    pub const fn kind(&self) -> Option<&'static str> {
+        self.kind
+    }
+
     /// What it says.
     pub fn into_detail(self) -> String {
         self.detail

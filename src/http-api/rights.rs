@@ -45,6 +45,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/events", Any(LOOK)),
     route("GET", "/api/v1/audit", Any(LOOK)),
     route("GET", "/api/v1/callers/unknown", Whole(LOOK)),
+    route("GET", "/api/v1/canary-releases/folder", Whole(LOOK)),
     route("POST", "/release", Any(STEER)),
     route("POST", "/api/v1/plan", Any(LOOK)),
     route("GET", "/api/v1/ab-releases", Any(LOOK)),

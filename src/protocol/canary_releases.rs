@@ -225,3 +225,46 @@ pub struct CanaryCondition {
     /// When the status became what it is, as far as that is known.
     pub last_transition_time: String,
 }
+
+/// The folder of manifests that a manager watches: `GET /api/v1/canary-releases/folder`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryFolder {
+    /// As the configuration names it; `null`: none is watched.
+    pub folder: Option<String>,
+    /// Why nothing of it is done, or nothing is deprecated.
+    pub fault: Option<String>,
+    /// Times that a file was read since the manager started. Only what changes is read again.
+    pub files_read: u64,
+    /// By their names.
+    pub files: Vec<CanaryFile>,
+    /// To be sent as `after` for the page that follows.
+    pub next: Option<String>,
+}
+
+/// A manifest in the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryFile {
+    /// Its name in the folder.
+    pub file: String,
+    /// `CanaryRelease`, `Release`; `null`: it can't be read.
+    pub kind: Option<String>,
+    /// The id of the release, or the name of the registered release.
+    pub id: Option<String>,
+    pub state: CanaryFileState,
+    /// Why it isn't applied.
+    pub fault: Option<String>,
+}
+
+/// What has become of a manifest in the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CanaryFileState {
+    /// What it says was done, or was so already.
+    Applied,
+    /// It is tried again.
+    Waiting,
+    /// It isn't tried again before it changes.
+    Faulty,
+}

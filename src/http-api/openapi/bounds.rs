@@ -73,7 +73,8 @@ fn of(name: &str, operation: &str) -> Option<Value> {
             | "list_environments"
             | "list_target_groups"
             | "list_versions"
-            | "list_registered_releases",
+            | "list_registered_releases"
+            | "show_canary_folder",
         ) => json!({}),
         ("environmentId", _) | ("variation", "promote_release") | ("release", "list_canary_releases") => {
             json!({})

@@ -7,6 +7,7 @@
 mod ab_releases;
 pub(super) mod audit;
 mod callers;
+pub mod canary_folder;
 mod canary_releases;
 mod children;
 mod deployments;
@@ -51,6 +52,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(children::router())
         .merge(deployments::router())
         .merge(callers::router())
+        .merge(canary_folder::router())
         .merge(audit::router())
         .merge(tenants::router())
         .merge(routers::router())

@@ -1,5 +1,6 @@
 //! A manager with what A/B releases name, and routers that are played over the children's calls.
 
+use choirmaster::app::Options;
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,6 +39,11 @@ impl Player {
 
     pub async fn at(place: &Place) -> Self {
         Self::of(World::with(|options| options.store.clone_from(&place.url)).await).await
+    }
+
+    /// With other options of the manager than the usual ones.
+    pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
+        Self::of(World::with(change).await).await
     }
 
     async fn of(world: World) -> Self {

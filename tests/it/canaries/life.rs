@@ -30,7 +30,7 @@ pub(super) async fn under_way() -> Player {
 }
 
 /// The row of a registered release as it is stored, but for its names.
-async fn stored(world: &World, tenant: &str, name: &str) -> (String, i64, Option<String>) {
+pub(super) async fn stored(world: &World, tenant: &str, name: &str) -> (String, i64, Option<String>) {
     let id = Uuid::of(Kind::RegisteredRelease, &[tenant, name]).to_string();
     let row = world.manager.engine.reader().registered_one(&id).await.unwrap().unwrap();
     assert_eq!(row.removed_ms, None);
@@ -41,7 +41,7 @@ pub(super) async fn registered(player: &Player) -> Value {
     serde_json::from_str(&stored(&player.world, DEFAULT_TENANT, "shop").await.0).unwrap()
 }
 
-async fn trail(world: &World, release: &str) -> String {
+pub(super) async fn trail(world: &World, release: &str) -> String {
     world.get(&format!("/api/v1/audit?release={release}&limit=1000")).await.ok().text()
 }
 

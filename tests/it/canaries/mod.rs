@@ -1,6 +1,7 @@
 //! Canaries of registered releases: manifests of the kinds `Release` and `CanaryRelease`, on real managers with routers that are played.
 
 mod command_line;
+mod folder;
 mod life;
 mod status;
 mod table;

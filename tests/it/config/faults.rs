@@ -8,7 +8,7 @@ fn unknown_keys_and_sections_are_refused_where_they_stand_with_the_nearest_known
     insta::assert_snapshot!(complaint(text, &[], &[]), @r#"
     c.yml:2:3: there is no key "limits.max_childs"; did you mean limits.max_children?
     c.yml:4:1: there is no section "deadline"; did you mean deadlines?
-    c.yml:6:1: there is no section "nonsense"; there are serve, http, page, store, functions, limits, deadlines, timeouts, audit, history, log, auth, tls, child_tls, notify, parent, routers, services, placement, mirror, analysis
+    c.yml:6:1: there is no section "nonsense"; there are serve, http, page, store, functions, limits, deadlines, timeouts, audit, history, log, auth, tls, child_tls, notify, parent, routers, services, canaries, placement, mirror, analysis
     c.yml:9:3: there is no key "serve.max_connections"; did you mean limits.max_connections?
     c.yml:11:3: there is no key "log.colour"; config/choirmaster.yml lists all of them
     "#);

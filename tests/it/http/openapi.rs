@@ -55,6 +55,7 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/canary-releases
     GET /api/v1/canary-releases/{id}
     DELETE /api/v1/canary-releases/{id}
+    GET /api/v1/canary-releases/folder
     GET /api/v1/children
     GET /api/v1/children/{id}
     DELETE /api/v1/children/{id}

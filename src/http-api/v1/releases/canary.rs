@@ -59,7 +59,7 @@ const STAGE: &str = "canary";
 const NO_CONDITION: &str = "no-condition";
 
 /// What is to become of a manifest, and who wants it.
-pub(super) struct Asked {
+pub(in crate::v1) struct Asked {
     pub dry_run: bool,
     pub by: By,
     /// Whose it is.
@@ -73,8 +73,14 @@ pub(super) struct Asked {
 /// Does what a manifest of one of the two kinds asks for.
 pub(super) async fn submit(ctx: &Context, upload: &Upload, asked: Asked) -> Result<Response, Problem> {
     match read(upload)? {
-        Document::Release(spec) => register(ctx, spec, asked).await,
-        Document::Canary(canary) => canary_release(ctx, &canary, asked).await,
+        Document::Release(spec) => {
+            let (status, body) = register(ctx, spec, asked).await?;
+            Ok((status, Json(body)).into_response())
+        }
+        Document::Canary(canary) => {
+            let (status, body) = canary_release(ctx, &canary, asked).await?;
+            Ok(answered(status, body))
+        }
     }
 }
 
@@ -86,7 +92,10 @@ fn read(upload: &Upload) -> Result<Document, Problem> {
     Ok(canary_releases::read(&upload.strategy)?)
 }
 
-async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Result<Response, Problem> {
+/// What is answered.
+type Answer = Result<(StatusCode, Submitted), Problem>;
+
+pub(in crate::v1) async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Answer {
     let tenant = tenant_of(&asked.scope);
     let before = registry::find::<ReleaseSpec>(ctx, tenant, &spec.name).await?;
     let is_changed = before.as_ref() != Some(&spec);
@@ -96,10 +105,15 @@ async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Result<Resp
     }
     let status = if created && !asked.dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let changed = is_changed.then(|| "registered".to_owned());
-    Ok((status, Json(Submitted { created, changed, ..nothing(id, asked.dry_run) })).into_response())
+    Ok((status, Submitted { created, changed, ..nothing(id, asked.dry_run) }))
 }
 
-async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Result<Response, Problem> {
+/// How the release of a canary stands; `None`: there is none of this id.
+pub(in crate::v1) async fn state(ctx: &Context, id: &str) -> Result<Option<ReleaseState>, Problem> {
+    Ok(There::find(ctx, id).await?.map(|there| there.state))
+}
+
+pub(in crate::v1) async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Answer {
     let id = asked.scope.release(&canary.name);
     let Some(there) = There::find(ctx, &id).await? else {
         return create(ctx, canary, false, asked).await;
@@ -113,7 +127,7 @@ async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Result<
 }
 
 /// `is_again`: it was there, and nobody could take part.
-async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) -> Result<Response, Problem> {
+async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) -> Answer {
     let wanted = match canary.transition {
         Transition::None => None,
         Transition::Adopted => Some("adopted"),
@@ -152,7 +166,7 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
     let ports = canary_releases::unnamed_ports(canary, &spec);
     body.warnings.extend((!ports.is_empty()).then(|| unnamed(&ports)));
     body.warnings.extend(keeps_busy(ctx, &id).await?.iter().map(|other| busy(caller.name(other))));
-    Ok(answered(status, body))
+    Ok((status, body))
 }
 
 /// The registered release that a canary names, and the strategy that it means for that.
@@ -250,7 +264,7 @@ pub(in crate::v1) fn in_hand_before(state: &Snapshot, own: &Release) -> BTreeSet
 }
 
 /// Brings a canary that is there to what is asked for.
-async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Result<Response, Problem> {
+async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Answer {
     let Asked { dry_run, by, may_approve, .. } = asked;
     let steps = there.steps(Wanted::of(canary), may_approve, &by)?;
     let before = show::detail(ctx, &there.id).await?.release;
@@ -429,10 +443,9 @@ impl There {
         Problem::new(StatusCode::CONFLICT, "wrong-state", detail)
     }
 
-    fn answer(&self, participants: u32, changed: Option<&str>, dry_run: bool) -> Response {
+    fn answer(&self, participants: u32, changed: Option<&str>, dry_run: bool) -> (StatusCode, Submitted) {
         let changed = changed.map(str::to_owned);
-        let body = Submitted { participants, changed, ..nothing(self.id.clone(), dry_run) };
-        answered(StatusCode::OK, body)
+        (StatusCode::OK, Submitted { participants, changed, ..nothing(self.id.clone(), dry_run) })
     }
 }
 

@@ -180,7 +180,7 @@ async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> 
 }
 
 /// How a release ends in which nobody takes part.
-pub(super) const NO_PARTICIPANTS: ReleaseState =
+pub(in crate::v1) const NO_PARTICIPANTS: ReleaseState =
     ReleaseState::Over { end: End::NoParticipants, unconfirmed: 0 };
 
 /// What is to become of a submission, and who wants it.
