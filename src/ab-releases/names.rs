@@ -82,8 +82,9 @@ impl Names {
             Kind::Environment => self.environment.as_deref() == Some(name),
             Kind::Version => self.versions.values().any(|used| used == name),
             Kind::TargetGroup => self.groups.values().any(|used| used == name),
-            Kind::RegisteredRelease => self.release.as_deref() == Some(name),
-            Kind::Tenant | Kind::User | Kind::Release | Kind::Stage | Kind::Strategy => false,
+            // What a release adopts goes with it; what its annotations say holds nobody up.
+            Kind::RegisteredRelease
+            | Kind::Tenant Kind::User | Kind::Release | Kind::Stage | Kind::Strategy => false,
         }
     }
 }

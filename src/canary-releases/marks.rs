@@ -4,6 +4,9 @@
 
 use language::Strategy;
 
+/// The name of the registered release.
+pub use ab_releases::REGISTERED_RELEASE as RELEASE;
+
 /// What the canary was asked to be: its digest.
 pub const CANARY: &str = "canary-release";
 

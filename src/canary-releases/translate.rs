@@ -9,7 +9,7 @@ use std::{
     fmt::Write as _,
 };
 
-use ab_releases::{Fault, REGISTERED_RELEASE};
+use ab_releases::Fault;
 use language::{Service, Strategy};
 use model::ReleaseId;
 use protocol::canary_releases::{CanaryReleaseSpec, CanaryService, ReleaseService, ReleaseSpec};
@@ -68,7 +68,7 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     let name = json!(canary.name);
     let mut annotations = BTreeMap::from([
         (marks::CANARY, digest(canary)),
-        (REGISTERED_RELEASE, of.name.clone()),
+        (marks::RELEASE, of.name.clone()),
         (marks::VERSION, new.version.to_string()),
     ]);
     annotations.extend(canary.file.clone().map(|file| (marks::FILE, file)));

@@ -117,7 +117,7 @@ fn the_language_reads_it_without_a_fault() {
         assert_eq!(marks::digest_of(&strategy), Some(digest(&canary).as_str()));
         let marked = |key: &str| strategy.annotations.get(key).map(String::as_str);
         assert_eq!(
-            (marked(ab_releases::REGISTERED_RELEASE), marked(marks::VERSION)),
+            (marked(marks::RELEASE), marked(marks::VERSION)),
             (Some("shop"), Some("2"))
         );
     }

@@ -200,6 +200,8 @@ pub enum Refusal {
     Changed { release: ReleaseId, current: Tag },
     #[error("unfinished releases change the same functions: {}", list(.0))]
     Conflict(Vec<ReleaseId>),
+    #[error("release {0} is under way, and registers the same once it has ended: wait until it is over")]
+    SameAdoption(ReleaseId),
     #[error("child {child} has a part in release {release}: it changes its tenant when it has none")]
     HasPart { child: ChildId, release: ReleaseId },
     /// In which who submits is not to see what is in the way.

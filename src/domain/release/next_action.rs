@@ -111,9 +111,12 @@ impl<'s> Parts<'s> {
 /// Whether a child has something in hand anywhere: it may be silent then without being gone.
 pub fn has_in_hand(state: &Snapshot, child: ChildKey) -> bool {
     let open = state.children.get(child).map(|record| record.open.as_slice()).unwrap_or_default();
-    open.iter().filter_map(|release| state.assignment(*release, child)).any(|assignment| {
-        is_in_hand(assignment) || assignment.pending_undo().is_some_and(|undo| undo.fetched)
-    })
+    open.iter().filter_map(|release| state.assignment(*release, child)).any(has_it_in_hand)
+}
+
+/// Whether the child has its part in a release in hand, or goes back right now.
+pub fn has_it_in_hand(assignment: &Assignment) -> bool {
+    is_in_hand(assignment) || assignment.pending_undo().is_some_and(|undo| undo.fetched)
 }
 
 /// Whether something that a child is to be offered rests: its next poll may end that, whatever waits for it meanwhile.

@@ -468,7 +468,7 @@ async fn rounds(
     task.store_writer.writer.release().await
 }
 
-/// A release that is not over and names this, or will register it when it ends.
+/// A release that is not over and names this, or will register it once it has ended well.
 fn user_of(state: &State, row: &RegisteredRow, kind: Kind) -> Option<ReleaseId> {
     let open = state.releases.values().filter(|release| !release.state.is_over());
     let open = open.filter(|release| tenant_of(release.id.as_str()) == row.tenant);

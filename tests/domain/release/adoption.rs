@@ -61,7 +61,7 @@ fn a_release_that_failed_adopts_once_a_retry_has_succeeded() {
 }
 
 #[test]
-fn what_was_adopted_once_is_not_adopted_again_when_others_are_retried() {
+fn what_some_were_left_untested_in_is_adopted_once_they_have_it_too() {
     let mut world = World::new();
     let (idle, other) = (world.child("north"), world.child("south"));
     submit(&mut world, "7", 2).unwrap();
@@ -69,10 +69,24 @@ fn what_was_adopted_once_is_not_adopted_again_when_others_are_retried() {
     world.take(&idle);
     minutes_until_told(&mut world, &idle, "7", "Canary");
     world.report(&idle, "7", without_calls("Canary", StageStatus::Failure)).unwrap();
-    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
-    assert_eq!(adopts(&world, "7").as_deref(), Some("2"));
+    assert_eq!(world.ended(), ["DoneWithFailures, 0 unconfirmed"]);
     world.retry("7").unwrap();
-    assert_eq!(adopts(&world, "7"), None);
     world.succeed(&idle, "Canary");
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    assert_eq!(adopts(&world, "7").as_deref(), Some("2"));
+}
+
+#[test]
+fn the_second_of_two_that_register_the_same_is_refused_until_the_first_is_over() {
+    let mut world = World::new();
+    submit(&mut world, "7", 2).unwrap();
+    assert_eq!(world.ended(), ["NoParticipants, 0 unconfirmed"]);
+    let child = world.child(AREA);
+    submit(&mut world, "8", 3).unwrap();
+    let again = lifecycle::Command::PlanAgain { release: "7".to_owned() };
+    assert!(matches!(world.command(&Command::Lifecycle(again)), Err(Refusal::SameAdoption(other)) if other.as_str() == "8"));
+    assert!(matches!(submit(&mut world, "9", 4), Err(Refusal::SameAdoption(_))));
+    world.succeed(&child, "Canary");
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+    submit(&mut world, "9", 4).unwrap();
 }

@@ -275,6 +275,45 @@ async fn a_canary_that_failed_is_tried_again_while_its_release_is_what_it_was() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_failed_at_its_router_is_not_adopted() {
+    let player = under_way().await;
+    player.reports("checkout-2", "canary", 5, 10).await.ok();
+    for path in ["/release?dry_run=true", "/release"] {
+        let refused = player.world.submit_to(path, &canary(2, ADOPTED)).await.problem();
+        assert!(
+            refused.starts_with("409 /problems/wrong-state: canary release checkout-2 has failed at each"),
+            "{refused}"
+        );
+        assert_eq!(state(&player, "checkout-2").await, "Paused");
+    }
+    player.world.submit(&canary(2, DEPRECATED)).await.ok();
+    assert_eq!(registered(&player).await["version"], 1);
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotations_of_a_strategy_hold_up_no_registered_release() {
+    let player = start().await;
+    let text = "id: plain\nname: plain\nannotations: {registered-release: shop, canary-release: \"0\"}\nservices: [{name: other, ports: \
+                [{port: 8081}], variations: [{name: A, targets: ['127.0.0.1:9201']}, {name: B, targets: ['127.0.0.1:9211']}]}]\nstages: \
+                [{name: s, type: Traffic, shares: {A: 90, B: 10}, end_conditions: [{name: minDuration, threshold: 1s}], end_action: \
+                {onSuccess: rollout, onFailure: rollback}}]\n";
+    player.world.submit_to("/release?start=false", text).await.ok();
+    player.world.submit(&shop(1, &[1, 2, 3])).await.ok();
+    player.world.submit(&canary(2, "")).await.ok();
+    let dry = player.world.submit_to("/release?dry_run=true", &shop(1, &[1, 2])).await.problem();
+    assert!(
+        dry.starts_with("409 /problems/conflict: canary release checkout-2 of shop is under way"),
+        "{dry}"
+    );
+    assert_eq!(
+        player.world.submit(&canary_of("shop", "plain", 2, "")).await.problem(),
+        "409 /problems/id-taken: there is a release plain that is no canary release: take another name"
+    );
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registered_release_that_a_canary_has_in_hand_stays() {
     let player = under_way().await;
     let before = stored(&player.world, DEFAULT_TENANT, "shop").await;

@@ -74,10 +74,6 @@ impl Release {
 
     fn try_again(&mut self) {
         (self.ending, self.first_fault) = (None, None);
-        if matches!(self.state, ReleaseState::Over { end: End::Done, .. }) {
-            // It is adopted already, and may have been replaced since.
-            self.adopts = None;
-        }
         if self.state.is_over() {
             // Nobody else is in it: those who get another attempt meet the barriers anew.
             self.gates.stand.level = self.gates.levels.barrier_from(0);

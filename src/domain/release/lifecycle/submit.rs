@@ -2,7 +2,7 @@
 
 use std::cell::LazyCell;
 
-use super::{Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back};
+use super::{Adoption, Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back};
 use crate::{
     plan::{self, UnmanagedRouter},
     release::{
@@ -88,6 +88,23 @@ pub(in crate::release) fn refuse_conflicts<'a>(
     }
 }
 
+/// Refuses a release while another one under way would register the same: what the later one begins with is gone once the other has ended.
+pub(in crate::release) fn refuse_rivals(
+    state: &State,
+    id: &ReleaseId,
+    adopts: Option<&Adoption>,
+) -> Result<(), Refusal> {
+    let Some(own) = adopts else { return Ok(()) };
+    let is_rival = |other: &&Release| {
+        let is_same = other.adopts.as_ref().is_some_and(|adopted| adopted.id == own.id);
+        is_same && other.id != *id && !other.state.is_over()
+    };
+    match state.releases.values().find(is_rival) {
+        Some(other) => Err(Refusal::SameAdoption(other.id.clone())),
+        None => Ok(()),
+    }
+}
+
 fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), Refusal> {
     let id = &submitted.id;
     let confused = |other: &&ReleaseId| {
@@ -101,6 +118,7 @@ fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), R
     if state.unfinished_releases() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
+    refuse_rivals(state, id, submitted.adopts.as_deref())?;
     let strategy = &*submitted.strategy;
     let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
     if let Some(unmanaged) = plan::unmanaged(strategy, &state.shared, || &planned) {

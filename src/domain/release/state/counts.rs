@@ -145,6 +145,11 @@ impl Counts {
         self.agents.are_untested() || self.routers.are_untested()
     }
 
+    /// Whether some of a release without failures don't have the new version after all.
+    pub const fn are_mixed(&self) -> bool {
+        self.left_untested > 0 || self.undone > 0
+    }
+
     /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.
     pub const fn by_outcome(&self) -> [u32; Outcome::NAMES.len()] {
         [

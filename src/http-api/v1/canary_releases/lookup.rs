@@ -11,7 +11,7 @@ use crate::{
     scope::Scope,
     v1::{
         ab_releases::lookup::{Progress, row_of},
-        releases::canary::in_hand_before,
+        releases::canary::others_in_hand,
     },
 };
 use ab_releases::Recorded;
@@ -73,7 +73,7 @@ pub(super) async fn look(
                 (progress.inspect_err(|error| ctx.engine.unreadable().note(error))?, None)
             }
         };
-        if marks::digest_of(&progress.strategy).is_none() {
+        if progress.adopts.is_none() {
             continue;
         }
         // It was written here, and what can't be read of it is left out of what is shown.
@@ -116,7 +116,7 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
             unread.extend(state.children.get(*child).map(|child| child.id.to_string()));
         }
     }
-    let busy = in_hand_before(state, release);
+    let busy = others_in_hand(state, release);
     let since = |served_ms: u64| {
         let ago = now.served_ms.saturating_sub(served_ms);
         now.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))

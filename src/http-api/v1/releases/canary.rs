@@ -36,12 +36,12 @@ use crate::{
         tenant::tenant_of,
     },
 };
-use ab_releases::{Fault, Kind, Names, Uuid};
+use ab_releases::{Fault, Kind, Uuid};
 use canary_releases::{Canary, Document, Transition, Translated};
 use domain::release::{
     command::Command,
     lifecycle::{self, Adoption},
-    rollout, stages,
+    next_action, rollout, stages,
     state::{End, Release, ReleaseState, Snapshot},
 };
 use engine::{By, EngineError, json_columns};
@@ -58,6 +58,9 @@ const STAGE: &str = "canary";
 /// A warning of strategies that helps nobody here: a manifest has no place for a condition.
 const NO_CONDITION: &str = "no-condition";
 
+/// The most releases of which a warning says that they are in hand.
+const MAX_BUSY: usize = 20;
+
 /// What is to become of a manifest, and who wants it.
 pub(in crate::v1) struct Asked {
     pub dry_run: bool,
@@ -71,8 +74,8 @@ pub(in crate::v1) struct Asked {
 }
 
 /// Does what a manifest of one of the two kinds asks for.
-pub(super) async fn submit(ctx: &Context, upload: &Upload, asked: Asked) -> Result<Response, Problem> {
-    match read(upload)? {
+pub(super) async fn submit(ctx: &Context, document: Document, asked: Asked) -> Result<Response, Problem> {
+    match document {
         Document::Release(spec) => {
             let (status, body) = register(ctx, spec, asked).await?;
             Ok((status, Json(body)).into_response())
@@ -84,12 +87,16 @@ pub(super) async fn submit(ctx: &Context, upload: &Upload, asked: Asked) -> Resu
     }
 }
 
-fn read(upload: &Upload) -> Result<Document, Problem> {
+/// What an upload says of these kinds; `None`: it is a strategy.
+pub(super) fn read(upload: &Upload) -> Result<Option<Document>, Problem> {
+    if canary_releases::kind_of(&upload.strategy).is_none() {
+        return Ok(None);
+    }
     if upload.functions.is_some() {
         let detail = "a CanaryRelease or Release has no functions: send the manifest alone";
         return Err(Problem::bad_request(detail));
     }
-    Ok(canary_releases::read(&upload.strategy)?)
+    Ok(Some(canary_releases::read(&upload.strategy)?))
 }
 
 /// What is answered.
@@ -102,6 +109,11 @@ pub(in crate::v1) async fn register(ctx: &Context, spec: ReleaseSpec, asked: Ask
     let (id, created) = (spec.name.clone(), before.is_none());
     if !asked.dry_run {
         registry::register(ctx, tenant, spec, asked.by).await?;
+    } else if is_changed {
+        let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &id]).to_string();
+        if let Some(other) = Rival::find(ctx, &registered, "").await? {
+            return Err(other.problem(&id));
+        }
     }
     let status = if created && !asked.dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let changed = is_changed.then(|| "registered".to_owned());
@@ -145,27 +157,38 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
     // It may have been named by its UUID.
     let (tenant, name) = (tenant_of(&scope), spec.name.clone());
     let id = scope.release(&canary.name);
-    if let Some(other) = Rival::find(ctx, tenant, &name, &id, false).await? {
+    let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string();
+    if let Some(other) = Rival::find(ctx, &registered, &id).await? {
         return Err(other.problem(&name));
     }
     let adoption = Adoption {
         kind: ReleaseSpec::STORED.to_owned(),
         name: name.clone(),
-        id: Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string(),
+        id: registered,
         detail: json_columns::json(&translated.adopted).map_err(|_| Problem::from(EngineError::Failed))?,
     };
     let (upload, preparing, binding) = (Upload::made(translated.text, None), ctx.clone(), scope.clone());
     let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     prepared.submission.adopts = Some(Arc::new(adoption));
     let how = How { dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
-    let (status, mut body) = submit_prepared(ctx, prepared, how, &caller).await?;
+    let (status, mut body) = match submit_prepared(ctx, prepared, how, &caller).await {
+        Err(problem) if is_again && problem.kind() == Some("id-taken") => {
+            let detail = format!(
+                "nobody took part in canary release {id}, and its weight or its registered release has changed since: take another name"
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail));
+        }
+        submitted => submitted?,
+    };
     if status == StatusCode::CREATED {
-        check_again(ctx, &spec, &id, is_again, by, tenant).await?;
+        stands(ctx, &id, by).await?;
     }
     about_manifest(&mut body.warnings);
     let ports = canary_releases::unnamed_ports(canary, &spec);
     body.warnings.extend((!ports.is_empty()).then(|| unnamed(&ports)));
-    body.warnings.extend(keeps_busy(ctx, &id).await?.iter().map(|other| busy(caller.name(other))));
+    let others: BTreeSet<String> =
+        keeps_busy(ctx, &id).await?.iter().map(|other| caller.name(other).to_owned()).collect();
+    body.warnings.extend(others.iter().take(MAX_BUSY).map(|other| busy(other)));
     Ok((status, body))
 }
 
@@ -188,12 +211,10 @@ pub(in crate::v1) async fn strategy_of(
     scope: &Scope,
     upload: &Upload,
 ) -> Result<Option<Upload>, Problem> {
-    if canary_releases::kind_of(&upload.strategy).is_none() {
-        return Ok(None);
-    }
     let canary = match read(upload)? {
-        Document::Canary(canary) => canary,
-        Document::Release(_) => {
+        None => return Ok(None),
+        Some(Document::Canary(canary)) => canary,
+        Some(Document::Release(_)) => {
             let detail = "kind: Release is registered, and releases nothing: submit it with dry_run=true (--dry-run), and it is checked";
             return Err(Problem::bad_request(detail));
         }
@@ -206,58 +227,37 @@ pub(in crate::v1) async fn strategy_of(
     Ok(Some(Upload::made(text, None)))
 }
 
-/// Looks again, now that nobody can register the release in another way any more. What came in between rolls the canary back.
-async fn check_again(
-    ctx: &Context,
-    of: &ReleaseSpec,
-    id: &str,
-    is_again: bool,
-    by: By,
-    tenant: &str,
-) -> Result<(), Problem> {
-    let wanted = id.to_owned();
-    let is_open =
-        move |state: &Snapshot| state.release_by_id(&wanted).is_some_and(|own| !own.state.is_over());
-    if !ctx.engine.read(PATIENCE, is_open).await? {
-        // Nobody takes part.
+/// Looks again, now that nobody can register the release in another way any more: a canary that was made from another one is rolled back.
+pub(super) async fn stands(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
+    let Some(there) = There::find(ctx, id).await?.filter(|there| !there.state.is_over()) else {
         return Ok(());
-    }
-    // Of two that came at the same instant the later one gives way; one that was there before comes last, whatever its number.
-    let problem = match Rival::find(ctx, tenant, &of.name, id, !is_again).await? {
-        Some(other) => other.problem(&of.name),
-        None if registry::find::<ReleaseSpec>(ctx, tenant, &of.name).await?.as_ref() == Some(of) => {
-            return Ok(());
-        }
-        None => {
-            let detail = format!(
-                "registered release {} changed while canary release {id} was submitted: it is rolled back, submit another one",
-                of.name
-            );
-            Problem::new(StatusCode::CONFLICT, "in-use", detail)
-        }
     };
-    let note = Some("another change of its registered release came first".to_owned());
+    let Err(problem) = there.check_base(ctx).await else { return Ok(()) };
+    let note = Some("its registered release changed while it was submitted".to_owned());
     let (release, name) = (id.to_owned(), Some(by.actor.name()));
     let abort = lifecycle::Command::Abort { release, note: note.clone(), by: name };
     ctx.engine.call(Command::Lifecycle(abort), By { note, ..by }, PATIENCE).await?;
     Err(problem)
 }
 
-/// Releases that routers of this one have in hand, of whichever services: there it begins once they are over.
+/// Other releases that routers of this one have in hand, of whichever services: there it begins once they are over.
 async fn keeps_busy(ctx: &Context, id: &str) -> Result<BTreeSet<String>, Problem> {
     let id = id.to_owned();
     let look = move |state: &Snapshot| {
-        state.release_by_id(&id).map(|own| in_hand_before(state, own)).unwrap_or_default()
+        state.release_by_id(&id).map(|own| others_in_hand(state, own)).unwrap_or_default()
     };
-    Ok(ctx.engine.read(PATIENCE, look).await?)
+    Ok(ctx.engine.read_apart(PATIENCE, look).await?)
 }
 
-/// The ids of releases that came before this one, and that its routers have in hand.
-pub(in crate::v1) fn in_hand_before(state: &Snapshot, own: &Release) -> BTreeSet<String> {
+/// The ids of other releases that routers of this one have in hand.
+pub(in crate::v1) fn others_in_hand(state: &Snapshot, own: &Release) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (child, _) in own.assignments.range(..) {
         let open = state.children.get(*child).map(|child| child.open.iter().copied());
-        let others = open.into_iter().flatten().filter(|open| *open < own.key);
+        let others = open.into_iter().flatten().filter(|open| {
+            let part = state.assignment(*open, *child);
+            *open != own.key && part.is_some_and(next_action::has_it_in_hand)
+        });
         found.extend(others.filter_map(|open| Some(state.release(open)?.id.to_string())));
     }
     found
@@ -266,6 +266,11 @@ pub(in crate::v1) fn in_hand_before(state: &Snapshot, own: &Release) -> BTreeSet
 /// Brings a canary that is there to what is asked for.
 async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Answer {
     let Asked { dry_run, by, may_approve, .. } = asked;
+    let is_to_go_on = canary.transition != Transition::Deprecated;
+    if is_to_go_on && matches!(Standing::of(&there.state), Standing::Planned | Standing::UnderWay) {
+        // The process that created it may have ended before it could look again.
+        there.check_base(ctx).await?;
+    }
     let steps = there.steps(Wanted::of(canary), may_approve, &by)?;
     let before = show::detail(ctx, &there.id).await?.release;
     let Some((word, commands)) = steps else {
@@ -286,25 +291,10 @@ async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -
 /// Refuses another attempt of a canary that is over, where its registered release is no longer what the canary was made from: it would end
 /// with a release that nobody asked for. While a canary is under way, nobody can change its registered release.
 pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> {
-    let Some(There { adopts: Some(adoption), strategy, state, .. }) = There::find(ctx, id).await? else {
-        return Ok(());
-    };
-    if !state.is_over() {
-        return Ok(());
+    match There::find(ctx, id).await? {
+        Some(there) if there.state.is_over() => there.check_base(ctx).await,
+        Some(_) | None => Ok(()),
     }
-    let (tenant, name) = (ab_releases::tenant_of(id), &adoption.name);
-    if let Some(other) = Rival::find(ctx, tenant, name, id, false).await? {
-        return Err(other.problem(name));
-    }
-    let now = registry::find::<ReleaseSpec>(ctx, tenant, name).await?;
-    let adopted = serde_json::from_str::<ReleaseSpec>(&adoption.detail).ok();
-    if now.zip(adopted).is_some_and(|(now, adopted)| canary_releases::is_of(&strategy, &adopted, &now)) {
-        return Ok(());
-    }
-    let detail = format!(
-        "registered release {name} has changed since {id} ended: create another canary release of it"
-    );
-    Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
 }
 
 /// Deprecates a canary, as `transition: Deprecated` does.
@@ -337,6 +327,8 @@ impl Wanted {
 struct There {
     id: String,
     state: ReleaseState,
+    /// Its routers have failed, and each is back at what served before.
+    is_back: bool,
     strategy: Arc<Strategy>,
     adopts: Option<Arc<Adoption>>,
 }
@@ -346,8 +338,13 @@ impl There {
         let wanted = id.to_owned();
         let in_memory = move |state: &Snapshot| {
             let release = state.release_by_id(&wanted)?;
-            let (state, strategy) = (release.state.clone(), release.strategy.clone());
-            Some(Self { id: release.id.to_string(), state, strategy, adopts: release.adopts.clone() })
+            Some(Self {
+                id: release.id.to_string(),
+                state: release.state.clone(),
+                is_back: release.counts.are_back(release.strategy.is_hybrid()),
+                strategy: Arc::clone(&release.strategy),
+                adopts: release.adopts.clone(),
+            })
         };
         if let Some(found) = ctx.engine.read(PATIENCE, in_memory).await? {
             return Ok(Some(found));
@@ -355,7 +352,8 @@ impl There {
         let Some(row) = ctx.engine.reader().release(id).await? else { return Ok(None) };
         let read = json_columns::release_detail(row.release_key, &row.detail).and_then(|detail| {
             let strategy = json_columns::strategy(row.release_key, &row.id, &row.strategy)?;
-            Ok(Self { id: row.id, state: detail.state, strategy: Arc::new(strategy), adopts: detail.adopts })
+            let (state, is_back, adopts) = (detail.state, detail.is_back, detail.adopts);
+            Ok(Self { id: row.id, state, is_back, strategy: Arc::new(strategy), adopts })
         });
         Ok(Some(read.inspect_err(|error| ctx.engine.unreadable().note(error))?))
     }
@@ -368,7 +366,9 @@ impl There {
     /// Refuses a canary that is another one.
     fn check(&self, canary: &Canary) -> Result<(), Problem> {
         let id = &self.id;
-        let detail = match canary_releases::marks::digest_of(&self.strategy) {
+        // Anybody may write the annotations of a canary into a strategy.
+        let digest = self.adopts.as_ref().and_then(|_| canary_releases::marks::digest_of(&self.strategy));
+        let detail = match digest {
             Some(digest) if digest == canary_releases::digest(canary) => return Ok(()),
             Some(_) => format!(
                 "canary release {id} is there with another release, version, path, config or services: only weights and transition \
@@ -377,6 +377,24 @@ impl There {
             None => format!("there is a release {id} that is no canary release: take another name"),
         };
         Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail))
+    }
+
+    /// Refuses what was made from another release than the one that is registered now.
+    async fn check_base(&self, ctx: &Context) -> Result<(), Problem> {
+        let Some(adoption) = self.adopts.as_ref().filter(|of| of.kind == ReleaseSpec::STORED) else {
+            return Ok(());
+        };
+        let (id, name) = (&self.id, &adoption.name);
+        let now = registry::find::<ReleaseSpec>(ctx, ab_releases::tenant_of(id), name).await?;
+        let adopted = serde_json::from_str::<ReleaseSpec>(&adoption.detail).ok();
+        let mut both = now.zip(adopted).into_iter();
+        if both.any(|(now, adopted)| canary_releases::is_of(&self.strategy, &adopted, &now)) {
+            return Ok(());
+        }
+        let detail = format!(
+            "registered release {name} has changed since canary release {id} was made from it: deprecate it, and create another one"
+        );
+        Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
     }
 
     /// What leads to what is asked for, and what that is called; `None`: it is so already.
@@ -416,6 +434,10 @@ impl There {
                 let detail = format!("to adopt canary release {} takes the role approver", self.id);
                 Err(Problem::new(StatusCode::FORBIDDEN, "missing-role", detail))
             }
+            (Transition::Adopted, Standing::UnderWay) if self.is_back => Err(self.wrong(
+                "has failed at each of its routers, which are back at what served before: deprecate it, or resume it, which ends it, and \
+                 retry it",
+            )),
             (Transition::Adopted, Standing::UnderWay) => Ok(Some(("adopted", self.adopt()))),
             (Transition::Adopted, Standing::Adopted) | (Transition::Deprecated, Standing::Back(_)) => {
                 Ok(None)
@@ -487,23 +509,14 @@ struct Rival {
 }
 
 impl Rival {
-    /// Beside the release of this id. `is_earlier`: only one that was submitted before that.
-    async fn find(
-        ctx: &Context,
-        tenant: &str,
-        name: &str,
-        id: &str,
-        is_earlier: bool,
-    ) -> Result<Option<Self>, Problem> {
-        let (tenant, name, id) = (tenant.to_owned(), name.to_owned(), id.to_owned());
+    /// Beside the release of this id. `registered`: the UUID of the registered release.
+    async fn find(ctx: &Context, registered: &str, id: &str) -> Result<Option<Self>, Problem> {
+        let (registered, id) = (registered.to_owned(), id.to_owned());
         let look = move |state: &Snapshot| {
-            let before = state.release_by_id(&id).map(|own| own.key).filter(|_| is_earlier);
             let open = state.releases.values().filter(|release| !release.state.is_over());
             let mut others = open
                 .filter(|release| release.id.as_str() != id)
-                .filter(|release| before.is_none_or(|own| release.key < own))
-                .filter(|release| ab_releases::tenant_of(release.id.as_str()) == tenant)
-                .filter(|release| Names::of(&release.strategy).uses(Kind::RegisteredRelease, &name));
+                .filter(|release| release.adopts.as_ref().is_some_and(|adopted| adopted.id == registered));
             others.next().map(|other| Self {
                 id: other.id.to_string(),
                 is_going_back: matches!(other.state, ReleaseState::RollingBack { .. }),

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 
 use super::{
     act::act,
-    canary::check_retry,
+    canary::{check_retry, stands},
     if_match::{self, IfMatch},
 };
 use crate::{
@@ -34,5 +34,7 @@ pub(super) async fn handle(
 ) -> Result<Json<Release>, Problem> {
     let command = Command::Lifecycle(lifecycle::Command::Retry { release: id.clone() });
     check_retry(&ctx, &id).await?;
-    act(&ctx, &id, command, by, seen).await
+    let retried = act(&ctx, &id, command, by.clone(), seen).await?;
+    stands(&ctx, &id, by).await?;
+    Ok(retried)
 }

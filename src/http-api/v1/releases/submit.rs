@@ -106,17 +106,23 @@ pub(super) async fn handle(
     let by = acting(operator.as_deref(), Note { by, note })?;
     let passed = passed(&ctx, request.headers())?;
     let upload = upload::read(&ctx, request).await?;
-    if canary_releases::kind_of(&upload.strategy).is_some() {
-        if deferred {
-            let detail = "a CanaryRelease or Release can't wait for its start: leave start=false out";
-            return Err(Problem::bad_request(detail));
-        }
-        let may_approve = operator.is_none_or(|Extension(one)| one.grant.has_any(&[Role::Approver]));
-        let asked = canary::Asked { dry_run, by, scope, caller, may_approve };
-        return canary::submit(&ctx, &upload, asked).await;
-    }
     let (preparing, whose) = (ctx.clone(), scope.clone());
-    let prepared = ctx.in_turn(move || prepare(&upload, &preparing, &whose)).await??;
+    let read = move || match canary::read(&upload)? {
+        Some(document) => Ok(Err(document)),
+        None => prepare(&upload, &preparing, &whose).map(Ok),
+    };
+    let prepared = match ctx.in_turn(read).await?? {
+        Ok(prepared) => prepared,
+        Err(document) => {
+            if deferred {
+                let detail = "a CanaryRelease or Release can't wait for its start: leave start=false out";
+                return Err(Problem::bad_request(detail));
+            }
+            let may_approve = operator.is_none_or(|Extension(one)| one.grant.has_any(&[Role::Approver]));
+            let asked = canary::Asked { dry_run, by, scope, caller, may_approve };
+            return canary::submit(&ctx, document, asked).await;
+        }
+    };
     let how = How { dry_run, deferred, by, scope };
     if prepared.goes_up {
         return forward::hand_over(&ctx, prepared, passed, how).await;
