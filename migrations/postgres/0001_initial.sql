@@ -359,7 +359,11 @@ SELECT s.release_key, s.id AS ab_release_id, place.number - 1 AS at, place.value
     (SELECT max((t->>'ended_ms')::bigint) FROM jsonb_array_elements(d.detail->'times') AS t
         WHERE t->'stage' = place.value->'place') AS passed_ms,
     EXISTS (SELECT 1 FROM jsonb_array_elements(d.detail->'facts') AS f
-        WHERE f->>'fact' = 'stage_skipped' AND f->'stage' = place.value->'place') AS is_skipped
+        WHERE f->>'fact' = 'stage_skipped' AND f->'stage' = place.value->'place') AS is_skipped,
+    -- What somebody chose last for the one variation beside the stable one, in units of 0.01 %.
+    (SELECT (f.value->>'new')::integer FROM jsonb_array_elements(d.detail->'facts') WITH ORDINALITY AS f (value, number)
+        WHERE f.value->>'fact' = 'shares_chosen' AND f.value->'stage' = place.value->'place'
+        ORDER BY f.number DESC LIMIT 1) AS chosen
 FROM service_releases AS s JOIN releases AS r ON r.release_key = s.release_key,
     LATERAL (SELECT r.detail::jsonb AS detail) AS d,
     jsonb_array_elements(s.form::jsonb->'stages') WITH ORDINALITY AS place (value, number);
@@ -374,7 +378,7 @@ SELECT s.release_key, s.form::jsonb AS form, r.state, r.submitted_ms, r.ended_ms
     r.state IN ('Done', 'DoneWithFailures') AS is_done,
     r.state IN ('Planned', 'RollingBack', 'RolledBack', 'RolledBackUnproven', 'Aborted', 'NoParticipants', 'DoneUntested')
         AS is_stable,
-    t.current_at::integer AS current_at, coalesce(t.has_shared, false) AS has_shared, coalesce(t.has_passed_all, false) AS has_passed_all,
+    t.current_at::integer AS current_at, t.chosen, coalesce(t.has_shared, false) AS has_shared, coalesce(t.has_passed_all, false) AS has_passed_all,
     coalesce(
         (SELECT (f.value->>'variation')::integer FROM jsonb_array_elements(r.detail::jsonb->'facts') WITH ORDINALITY AS f (value, number)
             WHERE f.value->>'fact' = 'winner_chosen' ORDER BY f.number DESC LIMIT 1),
@@ -384,7 +388,8 @@ SELECT s.release_key, s.form::jsonb AS form, r.state, r.submitted_ms, r.ended_ms
 FROM service_releases AS s JOIN releases AS r ON r.release_key = s.release_key
 LEFT JOIN (
     SELECT release_key, max(at) FILTER (WHERE began_ms IS NOT NULL) AS current_at,
-        bool_or(began_ms IS NOT NULL AND (stage->>'trafficPercentage')::numeric > 0) AS has_shared,
+        (array_agg(chosen ORDER BY at DESC) FILTER (WHERE began_ms IS NOT NULL))[1] AS chosen,
+        bool_or(began_ms IS NOT NULL AND coalesce(chosen, (stage->>'trafficPercentage')::numeric) > 0) AS has_shared,
         bool_or(is_last AND passed_ms IS NOT NULL) AS has_passed_all
     FROM (SELECT *, at = max(at) OVER (PARTITION BY release_key) AS is_last FROM release.stage_times) AS each
     GROUP BY release_key
@@ -395,6 +400,7 @@ CREATE VIEW release.shares AS
 SELECT c.release_key, v.number - 1 AS at, v.value AS variation,
     CASE WHEN c.is_done THEN CASE WHEN v.number = c.winner + 1 THEN 100.0 ELSE 0.0 END
         WHEN c.is_stable OR c.current_at IS NULL THEN CASE WHEN v.number = 1 THEN 100.0 ELSE 0.0 END
+        WHEN c.chosen IS NOT NULL THEN CASE WHEN v.number = 1 THEN 10000 - c.chosen ELSE c.chosen END / 100.0
         ELSE (c.form->'stages'->c.current_at->'shares'->>(v.number - 1)::integer)::numeric / 100.0
     END AS percentage
 FROM release.course AS c, jsonb_array_elements(c.form->'variations') WITH ORDINALITY AS v (value, number);
@@ -412,7 +418,7 @@ SELECT s.id::uuid AS id, s.tenant_id::uuid AS tenant_id, s.environment_id::uuid 
     (CASE WHEN c.state = 'Planned' THEN 'created'
         WHEN c.is_done THEN 'completed'
         WHEN c.state IN ('RolledBack', 'Aborted', 'NoParticipants', 'DoneUntested') THEN 'rolled_back'
-        WHEN c.form->'stages'->c.current_at->'shares'->>0 = '0' OR c.has_passed_all THEN 'promoting'
+        WHEN coalesce(10000 - c.chosen, (c.form->'stages'->c.current_at->'shares'->>0)::integer) = 0 OR c.has_passed_all THEN 'promoting'
         WHEN c.has_shared THEN 'running'
         ELSE 'deploying'
     END)::varchar(50) AS status,
@@ -514,7 +520,7 @@ FROM release.stage_new_versions GROUP BY release_key, place;
 
 CREATE VIEW release.canary_stages AS
 SELECT (t.stage->>'id')::uuid AS id, t.ab_release_id::uuid AS ab_release_id, (t.at + 1)::integer AS stage_number,
-    round((t.stage->>'trafficPercentage')::numeric)::integer AS traffic_percentage, t.status::varchar(50) AS status,
+    round(coalesce(t.chosen / 100.0, (t.stage->>'trafficPercentage')::numeric))::integer AS traffic_percentage, t.status::varchar(50) AS status,
     (t.stage->>'healthThreshold')::numeric(5, 2) AS health_threshold,
     round((t.stage->>'durationSeconds')::numeric)::integer AS duration_seconds,
     (t.stage->>'requireApproval')::boolean AS require_approval,

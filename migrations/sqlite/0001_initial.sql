@@ -316,7 +316,11 @@ SELECT s.release_key, s.id AS ab_release_id, place.key AS at, place.value AS sta
     (SELECT max(t.value->>'ended_ms') FROM json_each(r.detail, '$.times') AS t
         WHERE t.value->>'stage' = place.value->>'place') AS passed_ms,
     EXISTS (SELECT 1 FROM json_each(r.detail, '$.facts') AS f
-        WHERE f.value->>'fact' = 'stage_skipped' AND f.value->>'stage' = place.value->>'place') AS is_skipped
+        WHERE f.value->>'fact' = 'stage_skipped' AND f.value->>'stage' = place.value->>'place') AS is_skipped,
+    -- What somebody chose last for the one variation beside the stable one, in units of 0.01 %.
+    (SELECT f.value->>'new' FROM json_each(r.detail, '$.facts') AS f
+        WHERE f.value->>'fact' = 'shares_chosen' AND f.value->>'stage' = place.value->>'place'
+        ORDER BY f.key DESC LIMIT 1) AS chosen
 FROM service_releases AS s JOIN releases AS r ON r.release_key = s.release_key, json_each(s.form, '$.stages') AS place;
 
 -- What each release has come to. `winner` is the variation that serves alone once it is done: the last that somebody chose, else the one
@@ -328,8 +332,10 @@ SELECT s.release_key, r.state, r.submitted_ms, r.ended_ms,
         AS is_stable,
     (SELECT max(t.at) FROM release_stage_times AS t WHERE t.release_key = s.release_key AND t.began_ms IS NOT NULL)
         AS current_at,
+    (SELECT t.chosen FROM release_stage_times AS t WHERE t.release_key = s.release_key AND t.began_ms IS NOT NULL
+        ORDER BY t.at DESC LIMIT 1) AS chosen,
     EXISTS (SELECT 1 FROM release_stage_times AS t WHERE t.release_key = s.release_key AND t.began_ms IS NOT NULL
-        AND t.stage->>'trafficPercentage' > 0) AS has_shared,
+        AND coalesce(t.chosen, t.stage->>'trafficPercentage') > 0) AS has_shared,
     EXISTS (SELECT 1 FROM release_stage_times AS t WHERE t.release_key = s.release_key
         AND t.at = json_array_length(s.form, '$.stages') - 1 AND t.passed_ms IS NOT NULL) AS has_passed_all,
     coalesce(
@@ -344,6 +350,7 @@ CREATE VIEW release_shares AS
 SELECT s.release_key, v.key AS at, v.value AS variation,
     CASE WHEN c.is_done THEN iif(v.key = c.winner, 100.0, 0.0)
         WHEN c.is_stable OR c.current_at IS NULL THEN iif(v.key = 0, 100.0, 0.0)
+        WHEN c.chosen IS NOT NULL THEN iif(v.key = 0, 10000 - c.chosen, c.chosen) / 100.0
         ELSE json_extract(s.form, '$.stages[' || c.current_at || '].shares[' || v.key || ']') / 100.0
     END AS percentage
 FROM service_releases AS s JOIN release_course AS c ON c.release_key = s.release_key, json_each(s.form, '$.variations') AS v;
@@ -361,7 +368,8 @@ SELECT s.id AS id, s.tenant_id AS tenant_id, s.environment_id AS environment_id,
     CASE WHEN c.state = 'Planned' THEN 'created'
         WHEN c.is_done THEN 'completed'
         WHEN c.state IN ('RolledBack', 'Aborted', 'NoParticipants', 'DoneUntested') THEN 'rolled_back'
-        WHEN json_extract(s.form, '$.stages[' || c.current_at || '].shares[0]') = 0 OR c.has_passed_all THEN 'promoting'
+        WHEN coalesce(10000 - c.chosen, json_extract(s.form, '$.stages[' || c.current_at || '].shares[0]')) = 0
+            OR c.has_passed_all THEN 'promoting'
         WHEN c.has_shared THEN 'running'
         ELSE 'deploying'
     END AS status,
@@ -456,7 +464,7 @@ FROM release_stage_new_versions GROUP BY release_key, place;
 
 CREATE VIEW release_canary_stages AS
 SELECT t.stage->>'id' AS id, t.ab_release_id AS ab_release_id, t.at + 1 AS stage_number,
-    CAST(round(t.stage->>'trafficPercentage') AS INTEGER) AS traffic_percentage, t.status AS status,
+    CAST(round(coalesce(t.chosen / 100.0, t.stage->>'trafficPercentage')) AS INTEGER) AS traffic_percentage, t.status AS status,
     CAST(t.stage->>'healthThreshold' AS REAL) AS health_threshold,
     CAST(round(t.stage->>'durationSeconds') AS INTEGER) AS duration_seconds,
     t.stage->>'requireApproval' AS require_approval,

@@ -8,7 +8,7 @@ use domain::release::{
 };
 use model::name_variants;
 
-use super::Recorded;
+use super::{Recorded, RecordedStage, shares::WHOLE};
 
 /// Where an A/B release stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Course<'_> {
         let current = self.current(recorded);
         let next_began =
             |at: usize| recorded.stages.iter().skip(at + 1).filter_map(|stage| self.began(stage.place)).min();
-        let stage = |(at, stage): (usize, &super::RecordedStage)| {
+        let stage = |(at, stage): (usize, &RecordedStage)| {
             let (started, is_current) = (self.began(stage.place), current == Some(at));
             let state = match started {
                 _ if self.failed.contains(stage.place) => StageState::Failed,
@@ -200,6 +200,14 @@ impl Course<'_> {
         self.facts.iter().rev().find_map(|dated| dated.fact.winner()).map(usize::from)
     }
 
+    /// What each variation gets in a stage: what somebody chose last, else what the strategy says.
+    #[must_use]
+    pub fn shares_in(&self, stage: &RecordedStage) -> Vec<u16> {
+        let chosen = self.facts.iter().rev().filter_map(|dated| dated.fact.shares());
+        let mut of_stage = chosen.filter(|(place, _)| *place == stage.place).map(|(_, new)| new);
+        of_stage.next().map_or_else(|| stage.shares.clone(), |new| vec![WHOLE.saturating_sub(new), new])
+    }
+
     /// What each variation gets by what the release has come to, in units of 0.01 %.
     #[must_use]
     pub fn shares(&self, recorded: &Recorded) -> Vec<u16> {
@@ -212,7 +220,7 @@ impl Course<'_> {
             },
             ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {
                 let current = self.current(recorded).and_then(|at| recorded.stages.get(at));
-                current.map_or_else(|| recorded.all_stable(), |stage| stage.shares.clone())
+                current.map_or_else(|| recorded.all_stable(), |stage| self.shares_in(stage))
             }
         }
     }
@@ -236,12 +244,12 @@ impl Course<'_> {
     /// Of a release under way: by how far its shares have come.
     fn status_by_shares(&self, recorded: &Recorded) -> Status {
         let begun = recorded.stages.iter().filter(|stage| self.began(stage.place).is_some());
-        let begun: Vec<&super::RecordedStage> = begun.collect();
-        let has_all = |stage: &&super::RecordedStage| stage.shares.first() == Some(&0);
+        let begun: Vec<Vec<u16>> = begun.map(|stage| self.shares_in(stage)).collect();
+        let has_all = |shares: &Vec<u16>| shares.first() == Some(&0);
         let last = recorded.stages.last();
         if begun.last().is_some_and(has_all) || last.is_some_and(|last| self.passed(last.place).is_some()) {
             Status::Promoting
-        } else if begun.iter().any(|stage| stage.shares.iter().skip(1).any(|share| *share > 0)) {
+        } else if begun.iter().any(|shares| shares.iter().skip(1).any(|share| *share > 0)) {
             Status::Running
         } else {
             Status::Deploying

@@ -76,11 +76,11 @@ pub fn show(
 
 fn stages(
     recorded: &Recorded,
-    course: &Course<'_>,
+    of: &Course<'_>,
     release: Uuid,
     health: Vec<Option<HealthResult>>,
 ) -> Vec<CanaryStage> {
-    let courses = course.stages(recorded);
+    let courses = of.stages(recorded);
     let mut health = health.into_iter();
     let each = recorded.stages.iter().zip(courses).zip(1..);
     each.map(|((stage, course), number)| CanaryStage {
@@ -88,7 +88,7 @@ fn stages(
         ab_release_id: release.to_string(),
         stage_number: number,
         name: stage.name.clone(),
-        traffic_percentage: stage.traffic_percentage,
+        traffic_percentage: percent(of.shares_in(stage).iter().skip(1).sum()),
         status: course.state.name().to_owned(),
         health_threshold: stage.health_threshold,
         duration_seconds: stage.duration_seconds,

@@ -217,20 +217,14 @@ impl Caller {
         Box::pin(async move { Ok(serde_json::from_slice(&answer.await?).ok()) })
     }
 
-    /// Asks whether a stage may end, whether what was released is to be taken back, and which stages are to be passed over. The manager may
-    /// wait for news, but for those of the stages that are known to be `skipped`. A manager also asks what becomes of so many `failures`
-    /// below it of stages that keep their shares.
+    /// Asks whether a stage may end, whether what was released is to be taken back, which stages are to be passed over, and what variations
+    /// get in others. The manager may wait for news, but for those that are known.
     pub fn end_stage(
         &self,
-        id: &str,
-        offer: &str,
-        stage: &str,
-        (skipped, failures): (Vec<String>, Option<u32>),
+        body: &EndStageRequest<'_>,
         wait: Option<Duration>,
     ) -> BoxFuture<'static, Result<EndStageAnswer, LinkError>> {
-        let (id, stage_name, strategy_id) = (id.into(), stage.into(), offer.into());
-        let body = EndStageRequest { id, stage_name, strategy_id, skipped, failures };
-        let (request, span) = waiting(self.post(&["end_stage"], &body), wait);
+        let (request, span) = waiting(self.post(&["end_stage"], body), wait);
         let answer = self.send(request, span, MAX_ANSWER_BYTES);
         Box::pin(async move {
             serde_json::from_slice(&answer.await?).map_err(|error| LinkError::Nonsense(error.to_string()))

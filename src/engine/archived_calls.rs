@@ -100,6 +100,7 @@ fn about(command: &Command) -> About<'_> {
             | rollout::Command::Promote { release }
             | rollout::Command::PromoteToGate { release }
             | rollout::Command::ChooseWinner { release, .. }
+            | rollout::Command::ChooseShares { release, .. }
             | rollout::Command::PromoteVariation { release, .. }
             | rollout::Command::Extend { release } => About::Release(release),
             rollout::Command::Turnout(_) => About::NoRelease,

@@ -284,7 +284,7 @@ impl Building {
     pub fn new(row: ReleaseRow) -> Result<Self, StoreError> {
         let key = row.release_key;
         let detail = json_columns::release_detail(key, &row.detail)?;
-        let strategy = json_columns::strategy(key, &row.id, &row.strategy)?.with_contents(&detail.contents);
+        let strategy = json_columns::strategy_of(&row)?.with_contents(&detail.contents);
         let strategy = if detail.parent.is_some() { parent::led(strategy) } else { strategy };
         let gates = Gates { stand: detail.stand, ..Gates::new(&strategy, detail.parent.is_some()) };
         let release = Release {

@@ -235,6 +235,7 @@ impl Folding {
             ReleaseEvent::UntestedRolledOut => name == "untested_rolled_out",
             ReleaseEvent::StageSkipped { .. } => name == "stage_skipped",
             ReleaseEvent::WinnerChosen { .. } => name == "winner_chosen",
+            ReleaseEvent::SharesChosen { .. } => name == "shares_chosen",
             ReleaseEvent::Aborted => matches!(name, "release_aborted" | "release_rolled_back"),
             ReleaseEvent::RoutersBack => name == "routers_back",
             ReleaseEvent::Retried => name == "release_retried",

@@ -56,7 +56,7 @@ async fn read(reader: &dyn Reader, release: ReleaseKey, begun: Begun) -> Result<
     };
     let row = reader.release(&before.id).await?.filter(|row| row.release_key == before.release_key);
     let Some(row) = row else { return Ok(Arc::new(classes)) };
-    let strategy = Arc::new(json_columns::strategy(row.release_key, &row.id, &row.strategy)?);
+    let strategy = Arc::new(json_columns::strategy_of(&row)?);
     let mut after = None;
     loop {
         let children = reader.assignments(before.release_key, after, MAX_PAGE).await?;

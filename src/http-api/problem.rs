@@ -59,7 +59,9 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::PortTaken(_) => (StatusCode::UNPROCESSABLE_ENTITY, "port-taken"),
         Refusal::Conflict(_) | Refusal::SameAdoption(_) | Refusal::AnothersConflict => (StatusCode::CONFLICT, "conflict"),
         Refusal::UnknownVariation { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown-variation"),
-        Refusal::WrongState { .. } | Refusal::CanNotWin { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        Refusal::WrongState { .. } | Refusal::CanNotWin { .. } | Refusal::CanNotShare { .. } => {
+            (StatusCode::CONFLICT, "wrong-state")
+        }
         Refusal::HeldByParent { .. } => (StatusCode::CONFLICT, "held-above"),
         Refusal::HasPart { .. } => (StatusCode::CONFLICT, "has-part"),
         Refusal::Owes { .. } => (StatusCode::CONFLICT, "owes"),

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use traffic::BUCKETS;
 
 use super::{
     Metric,
@@ -135,6 +136,25 @@ impl Stage {
             _ => f64::from(percent) / 100.0,
         }
     }
+
+    /// The same stage with another share for the one variation beside the stable one, in units of 0.01 %. `None`: it doesn't share calls among
+    /// two variations, or that is more than all.
+    #[must_use]
+    pub fn with_share(&self, new: u16) -> Option<Self> {
+        let shares = vec![BUCKETS.checked_sub(new)?, new];
+        let new_traffic = new_traffic(&shares);
+        (self.shares.len() == shares.len()).then(|| Self { new_traffic, shares, ..self.clone() })
+    }
+}
+
+/// What all but the stable variation get, in whole percent: 0 only where they get nothing, 100 only where that gets nothing.
+pub(super) fn new_traffic(shares: &[u16]) -> u8 {
+    let others: u16 = shares.iter().skip(1).sum();
+    match others {
+        0 => 0,
+        BUCKETS => 100,
+        others => u8::try_from((others + 50) / 100).unwrap_or(99).clamp(1, 99),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,6 +275,15 @@ impl Strategy {
     /// What the folders of its functions' base versions hold, where that is known: else nothing.
     pub fn bases(&self) -> Vec<u64> {
         self.contents().into_iter().map(|[base, _]| base).collect()
+    }
+
+    /// The same with another share in one of its stages; see [`Stage::with_share`].
+    #[must_use]
+    pub fn with_share(&self, stage: usize, new: u16) -> Option<Self> {
+        let shared = self.stages.get(stage)?.with_share(new)?;
+        let mut strategy = self.clone();
+        strategy.stages[stage] = shared;
+        Some(strategy)
     }
 
     /// Whether whoever acts on the release has to say why.

@@ -17,7 +17,7 @@ use super::{
     },
     rollout::{self, Order, Rollout},
     service::Service,
-    strategy::{Action, Function, ReleaseDeadlines, Stage, Strategy},
+    strategy::{Action, Function, ReleaseDeadlines, Stage, Strategy, new_traffic},
 };
 
 /// The strategy, if nothing in it is missing. Whether it is without fault the findings say.
@@ -317,16 +317,6 @@ fn shares_of(shares: &DraftShares, service: &Service, findings: &mut Findings<'_
     }
     // What none of the variations gets was said of one that there isn't.
     (of.iter().copied().map(u32::from).sum::<u32>() == u32::from(BUCKETS)).then_some(of)
-}
-
-/// What all but the stable variation get, in whole percent: 0 only where they get nothing, 100 only where that gets nothing.
-fn new_traffic(shares: &[u16]) -> u8 {
-    let others: u16 = shares.iter().skip(1).sum();
-    match others {
-        0 => 0,
-        BUCKETS => 100,
-        others => u8::try_from((others + 50) / 100).unwrap_or(99).clamp(1, 99),
-    }
 }
 
 fn finish(

@@ -93,6 +93,9 @@ pub const FEATURE_PLACEMENTS: &str = "placements";
 /// An agent that is told, beside that a stage may end, which variation of a service is to serve alone in the end.
 pub const FEATURE_WINNER: &str = "winner";
 
+/// An agent that is told, beside that a stage may end, which share of calls a stage of a service has from now on.
+pub const FEATURE_SHARES: &str = "shares";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

@@ -1,6 +1,6 @@
 //! What both kinds of simulated children do in the same way: calls, waiting, and the numbers of a stage.
 
-use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use hyper::StatusCode;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -207,6 +207,8 @@ impl<'a> SimulatedChild<'a> {
             strategy_id: offer.id.as_str().into(),
             stage_name: stage.name.as_str().into(),
             skipped: skipped.to_vec(),
+            // It leads no services, whose shares alone change.
+            shares: BTreeMap::new(),
             failures: None,
         };
         let answer = self.post(target, &request).await?.filter(|answer| answer.status == StatusCode::OK);

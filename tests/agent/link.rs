@@ -68,7 +68,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
         json!({
             "runtimes": ["nodejs", "python"],
             "labels": {"env": "prod"},
-            "features": ["interim", "values", "groups", "routers", "winner"],
+            "features": ["interim", "values", "groups", "routers", "winner", "shares"],
             "leads": "whole",
             "routers": ["embedded"],
             "node": {"cpus": 0, "cores": 4, "mhz": 0, "memory_mib": 512},
@@ -84,7 +84,8 @@ async fn the_calls_of_a_release_have_the_forms_of_the_protocol() {
         0 => Reply::new(200, "id: R\n"),
         1 => Reply::new(200, ""),
         2 => Reply::new(200, r#"{"time_ms":1234,"time_error_ms":5}"#),
-        _ => Reply::new(200, r#"{"end_stage":true,"then":"rollback","skip":["two"]}"#),
+        3 => Reply::new(200, r#"{"end_stage":true,"then":"rollback","skip":["two"]}"#),
+        _ => Reply::new(200, r#"{"end_stage":false,"shares":{"one":3000}}"#),
     });
     let manager = manager(&server, None);
     assert_eq!(manager.release("a 1", "R.1").await.unwrap(), "id: R\n");
@@ -94,8 +95,12 @@ async fn the_calls_of_a_release_have_the_forms_of_the_protocol() {
     let time = manager.result("a 1", "R.1", &so_far, "").await.unwrap().unwrap();
     assert_eq!((time.time_ms, time.time_error_ms), (1234, 5));
     let wait = Duration::from_secs(30);
-    let end = manager.end_stage("a 1", "R.1", "one", &["two".to_owned()], wait).await.unwrap();
-    assert!(end.end_stage && end.then.is_some() && end.skip == ["two"]);
+    let skipped = (vec!["two".to_owned()], BTreeMap::new());
+    let end = manager.end_stage("a 1", "R.1", "one", skipped, wait).await.unwrap();
+    assert!(end.end_stage && end.then.is_some() && end.skip == ["two"] && end.shares.is_empty());
+    let shares = BTreeMap::from([("one".to_owned(), 2_000)]);
+    let told = manager.end_stage("a 1", "R.1", "one", (Vec::new(), shares), wait).await.unwrap();
+    assert_eq!((told.end_stage, told.shares), (false, BTreeMap::from([("one".to_owned(), 3_000)])));
 
     let asked = server.asked();
     assert_eq!(asked[0].target, "/release?childID=a+1&releaseID=R.1");
@@ -107,6 +112,10 @@ async fn the_calls_of_a_release_have_the_forms_of_the_protocol() {
     assert_eq!(
         asked[3].json(),
         json!({"id": "a 1", "strategy_id": "R.1", "stage_name": "one", "skipped": ["two"]})
+    );
+    assert_eq!(
+        asked[4].json(),
+        json!({"id": "a 1", "strategy_id": "R.1", "stage_name": "one", "shares": {"one": 2_000}})
     );
 }
 

@@ -670,3 +670,25 @@ fn each_variation_that_gets_calls_has_to_keep_the_conditions_and_to_be_tested() 
     // Where it is to get none, nobody waits for it.
     assert!(no_c.is_tested(&service_stage("{A: 80, B: 20, C: 0}")));
 }
+
+#[test]
+fn calls_by_other_shares_of_the_same_stage_count_and_are_held_against_these() {
+    let given = |shares: [u16; 2], [base, new]: [u64; 2]| {
+        let of = |name: &str, calls: u64| Row {
+            key: Arc::new(Key { shares: Arc::from(shares), ..(*key(name)).clone() }),
+            tally: Tally { calls, succeeded: calls, ..Tally::default() },
+        };
+        vec![of(BASE, base), of(NEW, new)]
+    };
+    let read = |second: [u16; 2]| {
+        let mut counts = counts();
+        let first = interval(0, 1, given([9_000, 1_000], [9_000, 1_000]));
+        // The change came in the midst of an interval.
+        let both = [given([9_000, 1_000], [900, 100]), given(second, [7_000, 3_000])].concat();
+        counts.take(&reading(1, vec![first, interval(1, 2, both)], vec![], 2), none);
+        assert_eq!(calls(&counts), [16_900, 4_100]);
+        counts.mismatch(1e-3, 20_000, true)
+    };
+    assert_eq!(read([7_000, 3_000]).map(|found| found.to_string()), None);
+    assert!(read([8_000, 2_000]).is_some(), "a split that is wrong is found all the same");
+}

@@ -62,10 +62,11 @@ impl Tools {
                 let answer = self.poll(id, wait(&errand)).await;
                 Event::Polled { took_ms: took(), answer }
             }
-            Act::EndStage { offer, stage, skipped } => {
-                let answer = self.manager.end_stage(id, &offer, &stage, &skipped, wait(&errand)).await;
+            Act::EndStage { offer, stage, skipped, shares } => {
+                let known = (skipped.clone(), shares.clone());
+                let answer = self.manager.end_stage(id, &offer, &stage, known, wait(&errand)).await;
                 let answer = answer.map_err(|error| of_link(&error));
-                Event::EndStage { offer, stage, skipped, took_ms: took(), answer }
+                Event::EndStage { offer, stage, skipped, shares, took_ms: took(), answer }
             }
             Act::Send(number) => Event::Sent { number, answer: self.tell(id, errand).await },
             Act::Report { run, stage } => {

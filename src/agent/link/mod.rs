@@ -23,12 +23,12 @@ use serde_json::value::RawValue;
 use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_VALUES,
-    FEATURE_WINNER, Leads, NodeCapabilities,
+    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SHARES,
+    FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
 };
 use protocol::{
     PollAnswer, PollRequest,
-    child::{EndStageAnswer, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
+    child::{EndStageAnswer, EndStageRequest, JoinAnswer, JoinRequest, ManagerTime, StageSummary},
     placements::{MAX_PLACEMENTS_ANSWER_BYTES, PlacementsAnswer, PlacementsRequest},
     traffic::{TrafficAnswer, TrafficRequest},
 };
@@ -181,17 +181,25 @@ impl Manager {
         self.0.caller.result(id, offer, summary.clone(), Some(next)).await
     }
 
-    /// Asks whether a stage may end, whether all is to be taken back, and which stages are to be passed over. The manager may wait for news
-    /// beyond those of the stages that are known to be `skipped`.
+    /// Asks whether a stage may end, whether all is to be taken back, which stages are to be passed over, and what variations get in others.
+    /// The manager may wait for news, but for those of the stages that are known to be `skipped`, and of the `shares` that are known.
     pub async fn end_stage(
         &self,
         id: &str,
         offer: &str,
         stage: &str,
-        skipped: &[String],
+        (skipped, shares): (Vec<String>, BTreeMap<String, u16>),
         wait: Duration,
     ) -> Result<EndStageAnswer, LinkError> {
-        self.0.caller.end_stage(id, offer, stage, (skipped.to_vec(), None), Some(wait)).await
+        let request = EndStageRequest {
+            id: id.into(),
+            stage_name: stage.into(),
+            strategy_id: offer.into(),
+            skipped,
+            shares,
+            failures: None,
+        };
+        self.0.caller.end_stage(&request, Some(wait)).await
     }
 
     /// Says what the router does, and is answered what operators ask of it. The manager may wait for orders.
@@ -251,9 +259,16 @@ fn capabilities(about: &About) -> Capabilities {
     Capabilities {
         runtimes: Some(about.runtimes.clone()),
         labels: about.labels.clone(),
-        features: [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS, FEATURE_ROUTERS, FEATURE_WINNER]
-            .map(str::to_owned)
-            .into(),
+        features: [
+            FEATURE_INTERIM,
+            FEATURE_VALUES,
+            FEATURE_GROUPS,
+            FEATURE_ROUTERS,
+            FEATURE_WINNER,
+            FEATURE_SHARES,
+        ]
+        .map(str::to_owned)
+        .into(),
         leads: Leads::Whole,
         routers: about.routers.clone(),
         node: about.node.clone().map(Box::new),

@@ -157,8 +157,14 @@ impl StageCounts {
 
     /// The same for this stage: where that gives nobody but the stable version a share, calls are judged that asked for another.
     #[must_use]
-    pub fn in_stage(self, stage: &Stage) -> Self {
-        Self { judges_asked: stage.new_traffic == 0, ..self }
+    pub fn in_stage(mut self, stage: &Stage) -> Self {
+        self.go_on_in(stage);
+        self
+    }
+
+    /// The stage has other shares from now on. What was counted stays: it is of calls that were given out in this stage.
+    pub fn go_on_in(&mut self, stage: &Stage) {
+        self.judges_asked = stage.new_traffic == 0;
     }
 
     /// The index of a variation among those that are counted.

@@ -21,8 +21,8 @@ pub enum Act {
     Join,
     /// Ask for an offer, and wait.
     Poll,
-    /// Ask whether a stage is to end, and wait.
-    EndStage { offer: String, stage: String, skipped: Vec<String> },
+    /// Ask whether a stage is to end, and wait. What is known of stages that are passed over and of shares that were chosen is no news.
+    EndStage { offer: String, stage: String, skipped: Vec<String>, shares: BTreeMap<String, u16> },
     /// Send the result of this number.
     Send(u64),
     /// Say how a stage is going.
@@ -96,6 +96,7 @@ pub enum Event {
         offer: String,
         stage: String,
         skipped: Vec<String>,
+        shares: BTreeMap<String, u16>,
         took_ms: u64,
         answer: Result<EndStageAnswer, Trouble>,
     },
@@ -242,8 +243,8 @@ impl Act {
             Self::Look(_) => Event::Looked(Err(trouble)),
             Self::Join => Event::Joined(Err(trouble)),
             Self::Poll => Event::Polled { took_ms: 0, answer: Err(trouble) },
-            Self::EndStage { offer, stage, skipped } => {
-                Event::EndStage { offer, stage, skipped, took_ms: 0, answer: Err(trouble) }
+            Self::EndStage { offer, stage, skipped, shares } => {
+                Event::EndStage { offer, stage, skipped, shares, took_ms: 0, answer: Err(trouble) }
             }
             Self::Send(number) => Event::Sent { number, answer: Err(trouble) },
             Self::Report { run, stage } => Event::Reported { run, stage, sent_ms: 0, answer: Err(trouble) },

@@ -148,6 +148,7 @@ impl StateMachine {
                 offer: work.offer.clone(),
                 stage: stage.stage.name.clone(),
                 skipped: work.skipped.iter().cloned().collect(),
+                shares: work.shares.clone(),
             })
         };
         stage_in_hand().unwrap_or(Act::Poll)

@@ -1,5 +1,7 @@
 //! What the manager answers, and what follows from it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use call_metrics::Interval;
 use protocol::{EndStageAnswer, FollowUp, ManagerTime};
 
@@ -84,8 +86,9 @@ impl StateMachine {
                 offer,
                 run: self.state.count,
                 phase: Phase::Fetching,
-                skipped: std::collections::BTreeSet::new(),
+                skipped: BTreeSet::new(),
                 winner: None,
+                shares: BTreeMap::new(),
                 begun: 0,
             });
             self.dirty();
@@ -138,6 +141,8 @@ impl StateMachine {
         self.offer = Some(offer);
         if let Some(work) = &mut self.state.work {
             work.phase = Phase::Preparing(Plan { text, versions });
+            // The text has what was chosen until now.
+            work.shares.clear();
         }
         self.dirty();
     }
@@ -177,6 +182,7 @@ impl StateMachine {
                 self.is_dirty = true;
             }
         }
+        self.take_shares(answer.shares);
         let is_back = answer.then == Some(FollowUp::Rollback);
         if answer.end_stage && is_back && self.is_between() {
             self.take_back_between(None);

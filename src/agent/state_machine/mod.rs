@@ -9,7 +9,8 @@
 //!
 //! 1. A version gets a share only while it runs, was healthy and is warm; it is stopped only when no table in force names it and it is
 //!    drained, or the deadline for that has passed.
-//! 2. Between two stages the base version doesn't get a new version's share: shares change in place.
+//! 2. Between two stages the base version doesn't get a new version's share: shares change in place. So they do where the manager chooses
+//!    others for a stage that goes on.
 //! 3. A stage is reported as ended only once what follows from it is in force. In force is what was read back: that a table was taken
 //!    is no proof.
 //! 4. A result is kept until the manager has answered it. Results go in the order in which they came about.
@@ -241,6 +242,7 @@ impl StateMachine {
             core.warn("the offer in hand can't be read any more, and is fetched again");
             core.fetch_again();
         }
+        core.share_as_chosen();
         core
     }
 
@@ -328,8 +330,8 @@ impl StateMachine {
             Event::Looked(looked) => self.looked(looked, now),
             Event::Joined(joined) => self.joined(joined, now),
             Event::Polled { took_ms, answer } => self.polled(answer, took_ms, now),
-            Event::EndStage { offer, stage, skipped, took_ms, answer } => {
-                let act = Act::EndStage { offer, stage, skipped };
+            Event::EndStage { offer, stage, skipped, shares, took_ms, answer } => {
+                let act = Act::EndStage { offer, stage, skipped, shares };
                 self.told_of_end(act, answer, took_ms, now);
             }
             Event::Sent { number, answer } => self.sent(number, answer, now),

@@ -8,6 +8,8 @@
 //! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
 //! of one has ended; afterwards only the one that serves is.
 
+use std::collections::BTreeMap;
+
 use language::{
     Action, AtRollback, Base, Service, Stage,
     offer::{Offer, OfferStage},
@@ -115,6 +117,45 @@ impl StateMachine {
             language::Salt::Release => salt.to_owned(),
             language::Salt::Service => name.to_owned(),
         };
+    }
+
+    /// Takes in which shares the manager chose for stages of the offer in hand. The stage that is tested takes them in place: it goes on, with
+    /// what it has counted, and the calls move that the change moves. One that has failed and keeps its shares keeps these.
+    pub(super) fn take_shares(&mut self, told: BTreeMap<String, u16>) {
+        let Some(work) = &mut self.state.work else { return };
+        let before = work.shares.clone();
+        work.shares.extend(told);
+        if work.shares == before {
+            return;
+        }
+        let chosen = work.shares.clone();
+        self.share_as_chosen();
+        self.dirty();
+        let (Some(offer), Some(testing)) = (&self.offer, self.testing()) else { return };
+        let Some(stage) = offer.stages.get(testing.stage).map(|of| of.stage.clone()) else { return };
+        if testing.kept.is_some() || chosen.get(&stage.name) == before.get(&stage.name) {
+            return;
+        }
+        let (name, split) = (testing.counts.service().to_owned(), testing.counts.split().to_owned());
+        let text =
+            format!("stage {} of {}: {} % of {name} from now on", stage.name, offer.id, stage.new_traffic);
+        let (shares, salt) = (self.shares_in(&name, &stage), offer.salt.clone());
+        self.share_service(&name, &shares, &split, &salt);
+        if let Some(testing) = self.testing_mut() {
+            testing.counts.go_on_in(&stage);
+        }
+        self.inform(text);
+    }
+
+    /// Has the stages of the offer in hand say what was chosen instead of what they said.
+    pub(super) fn share_as_chosen(&mut self) {
+        let (Some(offer), Some(work)) = (&mut self.offer, &self.state.work) else { return };
+        for of in &mut offer.stages {
+            let chosen = work.shares.get(&of.stage.name);
+            if let Some(shared) = chosen.and_then(|new| of.stage.with_share(*new)) {
+                of.stage = shared;
+            }
+        }
     }
 
     /// Gives all calls of the offer's services to those that have won, or back to the stable ones. They stay in the table until

@@ -170,6 +170,10 @@ pub struct Work {
     /// The variation that the manager wants to serve alone in the end; `None`: the one that has most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<String>,
+    /// What the manager chose since the offer was fetched for the one variation beside the stable one, by the names of stages, in units of
+    /// 0.01 %. It counts instead of what the text says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, u16>,
     /// How many stages were begun.
     #[serde(default)]
     pub begun: u32,

@@ -1,6 +1,6 @@
 //! What is asked of the engine, what it answers, and why it refuses.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     analysis, change::Change, lifecycle, members, offer::OfferName, parent, revision::Tag, rollout, stages,
@@ -123,6 +123,8 @@ pub enum Reply {
         skip: Vec<String>,
         /// An agent: the variation that is to serve alone in the end, whatever the stages say.
         winner: Option<String>,
+        /// An agent: what the one variation beside the stable one gets in stages whose shares were changed, in units of 0.01 %.
+        shares: BTreeMap<String, u16>,
         /// A manager: it is decided to go on from the failed stages of which it asked.
         accepted: bool,
     },
@@ -213,6 +215,8 @@ pub enum Refusal {
     UnknownVariation { release: ReleaseId, variation: String },
     #[error("variation {variation} of release {release} can't be promoted: {why}")]
     CanNotWin { release: ReleaseId, variation: String, why: String },
+    #[error("the shares of stage {stage:?} of release {release} can't be changed: {why}")]
+    CanNotShare { release: ReleaseId, stage: String, why: String },
     #[error("release {release} came from the manager above, which decides on {what}: do it there")]
     HeldByParent { release: ReleaseId, what: String },
     #[error("child {child} has no part in release {release}")]

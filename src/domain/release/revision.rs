@@ -110,7 +110,12 @@ const fn is_act(change: &Change) -> bool {
             | lifecycle::Change::Removed { .. } => false,
         },
         Change::Rollout(change) => {
-            matches!(change, rollout::Change::Approved { .. } | rollout::Change::WinnerChosen { .. })
+            matches!(
+                change,
+                rollout::Change::Approved { .. }
+                    | rollout::Change::WinnerChosen { .. }
+                    | rollout::Change::SharesChosen { .. }
+            )
         }
         Change::Stages(change) => matches!(change, stages::Change::Skipped { .. }),
         Change::Parent(change) => {
@@ -147,7 +152,8 @@ pub const fn is_decided_on(change: &Change) -> bool {
             | rollout::Change::Approved { .. }
             | rollout::Change::WavesOpened { .. }
             | rollout::Change::LevelOpened { .. }
-            | rollout::Change::WinnerChosen { .. } => true,
+            | rollout::Change::WinnerChosen { .. }
+            | rollout::Change::SharesChosen { .. } => true,
             // Who is silent comes last: that is no news to whoever says yes to those who aren't.
             rollout::Change::TurnoutAsked { .. } | rollout::Change::WavesPlanned { .. } => false,
         },

@@ -1,5 +1,7 @@
 //! What things that happen are called in the trail, and what is said of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{
@@ -220,6 +222,12 @@ pub(super) enum Event<'a> {
     WinnerChosen {
         release: &'a str,
         variation: &'a str,
+    },
+    /// The variations get so much of the calls in a stage from now on, in percent.
+    SharesChosen {
+        release: &'a str,
+        stage: &'a str,
+        shares: BTreeMap<&'a str, f64>,
     },
     /// Agents without calls get the new version too: the others have passed.
     UntestedRolledOut {

@@ -1,9 +1,11 @@
 //! What changes of waves, levels and gates are called in the trail.
 
 use super::event::Event;
+use ::ab_releases::percent;
 use domain::release::gate::{ALL_OPEN, Gate};
 use domain::release::rollout::Change;
 use domain::release::state::Release;
+use language::Subject;
 
 /// `None` for what is bookkeeping.
 pub(super) fn event<'a>(
@@ -41,6 +43,22 @@ pub(super) fn event<'a>(
                 variation: variation.map_or("?", |variation| variation.name.as_str()),
             }
         }
+        Change::SharesChosen { stage, .. } => shares_chosen(release, release_id, *stage),
         Change::TurnoutAsked { .. } => return None,
     })
+}
+
+/// The change is applied already: the stage has these shares.
+fn shares_chosen<'a>(release: Option<&'a Release>, release_id: &'a str, stage: u8) -> Event<'a> {
+    let strategy = release.map(|release| &*release.strategy);
+    let found = strategy.and_then(|strategy| strategy.stages.get(usize::from(stage)));
+    let subject = strategy.zip(found).and_then(|(strategy, stage)| strategy.subject(stage.subject));
+    let variations = match subject {
+        Some(Subject::Service(service)) => &service.variations[..],
+        Some(Subject::Function(_)) | None => &[],
+    };
+    let shares = found.map(|stage| stage.shares.as_slice()).unwrap_or_default();
+    let shares = variations.iter().zip(shares).map(|(one, share)| (one.name.as_str(), percent(*share)));
+    let stage = found.map_or("?", |stage| stage.name.as_str());
+    Event::SharesChosen { release: release_id, stage, shares: shares.collect() }
 }

@@ -51,7 +51,7 @@ use crate::{
     view::OfferKey,
 };
 use ab_releases::Recorded;
-use domain::release::{analysis::Run, assignment::StepIndex, previous_run::Time, summary::Summary};
+use domain::release::{analysis::Run, assignment::StepIndex, previous_run::Time, rollout, summary::Summary};
 use language::Strategy;
 use model::{ChildKey, ReleaseId, ReleaseKey, StageStatus};
 use store::{
@@ -126,8 +126,22 @@ pub fn function_names(key: u32, functions: &str) -> Result<Vec<String>, StoreErr
     read("releases", key, "functions", functions)
 }
 
+/// What a detail says of shares that were chosen.
+const SHARES_CHOSEN: &str = "\"shares_chosen\"";
+
+/// The strategy of a release: `releases.strategy`, with the shares that were chosen since, which `releases.detail` has.
+pub fn strategy_of(row: &ReleaseRow) -> Result<Strategy, StoreError> {
+    let strategy = strategy(row.release_key, &row.id, &row.strategy)?;
+    if !row.detail.contains(SHARES_CHOSEN) {
+        // The details of most aren't read for this.
+        return Ok(strategy);
+    }
+    let detail = release_detail(row.release_key, &row.detail)?;
+    Ok(rollout::shared(strategy, &detail.facts))
+}
+
 /// `releases.strategy`, of the release with this id: a tenant's has another than its text says.
-pub fn strategy(key: u32, id: &str, text: &str) -> Result<Strategy, StoreError> {
+fn strategy(key: u32, id: &str, text: &str) -> Result<Strategy, StoreError> {
     let why = "this program does not accept it any more; see `validate`";
     let read = language::check_stored(text).strategy;
     let mut strategy = read.ok_or_else(|| bad("releases", key, "strategy", why))?;

@@ -177,6 +177,10 @@ enum FactForm {
     WinnerChosen {
         variation: u8,
     },
+    SharesChosen {
+        stage: u8,
+        new: u16,
+    },
     Aborted,
     RoutersBack,
     Retried,

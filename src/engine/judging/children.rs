@@ -164,7 +164,7 @@ pub(super) async fn strata_since(
     let unread = |error: StoreError| explain_unread(engine, earlier, "the earlier release", &error);
     let Some(row) = engine.reader().release(earlier).await.map_err(unread)? else { return Ok(None) };
     let key = row.release_key;
-    let before = json_columns::strategy(key, &row.id, &row.strategy).map_err(unread)?;
+    let before = json_columns::strategy_of(&row).map_err(unread)?;
     let mut members: Vec<ChildKey> = reports.iter().map(|report| report.child).collect();
     members.sort_unstable();
     members.dedup();

@@ -84,7 +84,7 @@ pub(super) async fn read_kept(
     let row = engine.reader().release(&previous.release).await.map_err(unread)?;
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = row.release_key;
-    let earlier = json_columns::strategy(key, &row.id, &row.strategy).map_err(unread)?;
+    let earlier = json_columns::strategy_of(&row).map_err(unread)?;
     let rows = engine.reader().analysis_runs(key).await.map_err(unread)?;
     let name = |strategy: &Strategy, stage: Option<usize>| {
         stage.and_then(|stage| strategy.stages.get(stage)).map(|stage| stage.name.clone())

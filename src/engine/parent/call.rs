@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -20,7 +21,7 @@ use model::{
     FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use protocol::{
-    child::{EndStageAnswer, ManagerTime, PollAnswer, PollRequest, StageSummary},
+    child::{EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, StageSummary},
     placements::{MAX_PLACEMENTS_ANSWER_BYTES, PlacementsAnswer, PlacementsRequest},
     question::{AnswersRequest, FEATURE_QUESTIONS, MAX_QUESTION_BYTES, QuestionAnswer},
 };
@@ -145,8 +146,15 @@ impl Parent {
         (skipped, failures): (Vec<String>, Option<u32>),
         wait_ms: Option<u64>,
     ) -> Result<EndStageAnswer, LinkError> {
-        let wait = wait_ms.map(Duration::from_millis);
-        self.caller.end_stage(id, offer, stage, (skipped, failures), wait).await
+        let body = EndStageRequest {
+            id: id.into(),
+            stage_name: stage.into(),
+            strategy_id: offer.into(),
+            skipped,
+            shares: BTreeMap::new(),
+            failures,
+        };
+        self.caller.end_stage(&body, wait_ms.map(Duration::from_millis)).await
     }
 }
 

@@ -141,9 +141,7 @@ impl ParentCaller {
     /// The strategy of a release here; `None`: it can't be read.
     async fn strategy_of(&self, release: &ReleaseId) -> Option<Arc<Strategy>> {
         let row = self.engine.reader().release(release.as_str()).await;
-        let read = row.and_then(|row| {
-            row.map(|row| json_columns::strategy(row.release_key, &row.id, &row.strategy)).transpose()
-        });
+        let read = row.and_then(|row| row.as_ref().map(json_columns::strategy_of).transpose());
         let read = read.inspect_err(|error| self.engine.unreadable().note(error));
         read.ok().flatten().map(Arc::new)
     }

@@ -130,9 +130,7 @@ pub(super) fn detail_of(row: &ReleaseRow, unreadable: &Unreadable) -> Result<Sto
 
 /// A release is shown also where its strategy can't be read: without what would come from it.
 pub fn strategy_of(row: &ReleaseRow, unreadable: &Unreadable) -> Option<Strategy> {
-    json_columns::strategy(row.release_key, &row.id, &row.strategy)
-        .inspect_err(|error| unreadable.note(error))
-        .ok()
+    json_columns::strategy_of(row).inspect_err(|error| unreadable.note(error)).ok()
 }
 
 /// A release from the store whose strategy has this name.

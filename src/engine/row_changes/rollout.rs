@@ -7,7 +7,10 @@ use model::ChildKey;
 impl Touched {
     pub(super) fn note_rollout(&mut self, state: &State, change: &Change) {
         match change {
-            Change::LevelOpened { release, .. } => self.touch_whole(*release),
+            // Whoever waits in a stage is told at once.
+            Change::LevelOpened { release, .. } | Change::SharesChosen { release, .. } => {
+                self.touch_whole(*release);
+            }
             Change::GateReached { release, .. }
             | Change::GateLeft { release }
             | Change::ApprovalAsked { release, .. }

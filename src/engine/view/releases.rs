@@ -30,7 +30,7 @@ pub struct ReleaseEntry {
     pub id: ReleaseId,
     pub strategy: Arc<Strategy>,
     pub archive: [u8; 32],
-    pub pace: Pace,
+    pub pace: Arc<Pace>,
     is_paused: AtomicBool,
     /// Rendered offers, under their own id or the secret one.
     texts: HashMap<(OfferName, Form, bool), Bytes>,
@@ -43,8 +43,21 @@ impl ReleaseEntry {
             id: release.id.clone(),
             strategy: Arc::clone(&release.strategy),
             archive: release.archive,
-            pace: Pace::of(release, settings),
+            pace: Arc::new(Pace::of(release, settings)),
             is_paused: AtomicBool::new(release.is_paused()),
+            texts: HashMap::new(),
+        }
+    }
+
+    /// The same release by another strategy: what was rendered isn't what is handed out any more. Who waits for a place waits on.
+    fn with_strategy(&self, strategy: &Arc<Strategy>) -> Self {
+        Self {
+            key: self.key,
+            id: self.id.clone(),
+            strategy: Arc::clone(strategy),
+            archive: self.archive,
+            pace: Arc::clone(&self.pace),
+            is_paused: AtomicBool::new(self.is_paused()),
             texts: HashMap::new(),
         }
     }
@@ -175,7 +188,11 @@ impl Releases {
         };
         entry.pace.renew(release);
         let is_paused = release.is_paused();
-        entry.is_paused.swap(is_paused, Ordering::Relaxed) != is_paused
+        let was_paused = entry.is_paused.swap(is_paused, Ordering::Relaxed);
+        if !Arc::ptr_eq(&entry.strategy, &release.strategy) {
+            in_memory.insert(key.0, Arc::new(entry.with_strategy(&release.strategy)));
+        }
+        was_paused != is_paused
     }
 
     /// Tells where there are places, of the releases that limit how many are in progress.

@@ -1,6 +1,6 @@
 //! `POST /end_stage`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 
@@ -38,13 +38,14 @@ const NOT_YET: &[u8] = b"{\"end_stage\":false}\n";
     params(("wait" = Option<String>, Query, description = "Answer as soon as it may, at the latest after this \
         time: `30s`, `500ms`. Without it, at once.")),
     request_body(content = Object, description = "`id`, `strategy_id`, `stage_name`; managers and \
-        agents with a whole strategy add which stages they know to be `skipped`, managers how many `failures` of stages that keep \
-        their shares they have told."),
+        agents with a whole strategy add which stages they know to be `skipped`, agents the `shares` that they were told, managers how \
+        many `failures` of stages that keep their shares they have told."),
     responses(
         (status = 200, description = "`end_stage`: true once it may; to whoever has a whole strategy also \
             `then: rollback`, the names of stages to `skip`, and to an agent with the feature `winner` the variation of its service \
-            that is to serve alone in the end, if an operator chose it; to a manager `accepted` where it is decided to go on from these \
-            failures.", content_type = "application/json",
+            that is to serve alone in the end, if an operator chose it, and to one with the feature `shares` what the one variation \
+            beside the stable one gets in stages in which an operator changed that, by their names, in units of 0.01 %; to a manager \
+            `accepted` where it is decided to go on from these failures.", content_type = "application/json",
             body = Object),
         (status = 400, description = "Malformed.", content_type = "text/plain", body = String),
         (status = 404, description = "No such stage, or never offered. A child or a release that is not known at all, \
@@ -76,7 +77,9 @@ pub(super) async fn handle(
     // In a box, so that calls that are answered at once carry nothing of it around.
     let answer = Box::pin(slowly(&ctx, &request, wait)).await?;
     Ok(json(match answer {
-        EndStageAnswer { end_stage, then: None, skip, winner: None, accepted: false } if skip.is_empty() => {
+        EndStageAnswer { end_stage, then: None, skip, winner: None, shares, accepted: false }
+            if skip.is_empty() && shares.is_empty() =>
+        {
             Bytes::from_static(if end_stage { END } else { NOT_YET })
         }
         for_manager => written(&for_manager)?.into(),
@@ -113,7 +116,10 @@ fn written(answer: &EndStageAnswer) -> Result<Vec<u8>, Refused> {
 
 /// Whether a manager or an agent wants to hear this at once.
 fn is_news(answer: &EndStageAnswer, request: &EndStageRequest<'_>) -> bool {
-    answer.end_stage || answer.accepted || answer.skip.iter().any(|stage| !request.skipped.contains(stage))
+    answer.end_stage
+        || answer.accepted
+        || answer.skip.iter().any(|stage| !request.skipped.contains(stage))
+        || answer.shares.iter().any(|(stage, share)| request.shares.get(stage) != Some(share))
 }
 
 /// Whether the stage may end within the wait.
@@ -163,9 +169,10 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
         failures: request.failures,
     });
     match ctx.engine.call(command, By::CHILD, PATIENCE).await {
-        Ok(Reply::EndStage { end, rollback, skip, winner, accepted }) => {
+        Ok(Reply::EndStage { end, rollback, skip, winner, mut shares, accepted }) => {
             let then = rollback.then_some(FollowUp::Rollback);
-            Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, accepted })
+            shares.extend(forgotten(ctx, request, &shares));
+            Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, shares, accepted })
         }
         Ok(_) => Err(EngineError::Failed.into()),
         Err(EngineError::Refused(Refusal::UnknownStage { offer, stage })) => {
@@ -181,6 +188,32 @@ async fn ask(ctx: &Context, request: &EndStageRequest<'_>) -> Result<EndStageAns
             Err(error.into())
         }
     }
+}
+
+/// The shares of stages of which a child was told others that nobody knows of here, as after a backup was put back: what the release says
+/// counts. `chosen`: what is known.
+fn forgotten(
+    ctx: &Context,
+    request: &EndStageRequest<'_>,
+    chosen: &BTreeMap<String, u16>,
+) -> BTreeMap<String, u16> {
+    let mut unknown = request.shares.keys().filter(|stage| !chosen.contains_key(*stage)).peekable();
+    if unknown.peek().is_none() {
+        return BTreeMap::new();
+    }
+    let releases = &ctx.view().releases;
+    let found = releases.resolve(&request.strategy_id);
+    let shares = found.and_then(|found| {
+        releases.with(found.release, |release| {
+            let of = |name: &String| {
+                let stage = release.strategy.stages.iter().find(|stage| stage.name == *name)?;
+                let [_, share] = stage.shares[..] else { return None };
+                Some((name.clone(), share))
+            };
+            unknown.filter_map(of).collect()
+        })
+    });
+    shares.unwrap_or_default()
 }
 
 /// Whether the child is in a stage of which nobody here can know any more: the manager's data was wiped, or is from a backup.

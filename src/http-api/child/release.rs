@@ -2,7 +2,7 @@
 //!
 //! Deployed agents exit on an error here: trouble that passes is waited for.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     body::Bytes,
@@ -75,6 +75,9 @@ pub(super) async fn handle(
     }
     let served_ms = ctx.served_ms();
     view.children.with(&child, |child| child.touch(served_ms));
+    let key = view.releases.resolve(&own_id).map(|found| found.release);
+    let entry = || key.and_then(|key| view.releases.get(key));
+    let before = entry();
     let parameters = Parameters { child: child.into_owned(), release: own_id.into_owned() };
     // In a box, so that repeats carry nothing of it around.
     let offer = Box::pin(ask(&ctx, parameters)).await?;
@@ -82,9 +85,12 @@ pub(super) async fn handle(
     if offer.form == Form::Full {
         return Ok(yaml(Bytes::from(render())));
     }
-    let cached =
-        view.releases.with(offer.release, |release| release.text(&id, offer.name, offer.form, render));
-    Ok(yaml(cached.unwrap_or_else(|| Bytes::from(render()))))
+    // Where the strategy changed meanwhile, this may be the text of before: it isn't kept for others.
+    let kept = before.filter(|before| entry().is_some_and(|now| Arc::ptr_eq(before, &now)));
+    Ok(yaml(match kept {
+        Some(release) => release.text(&id, offer.name, offer.form, render),
+        None => Bytes::from(render()),
+    }))
 }
 
 /// Who asks for which offer: most write it so plainly that nothing has to be copied.

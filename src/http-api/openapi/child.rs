@@ -264,7 +264,12 @@ fn end_stage() -> Value {
     json!({
         "type": "object",
         "required": ["id", "strategy_id", "stage_name"],
-        "properties": {"id": sought(), "strategy_id": sought(), "stage_name": {"type": "string"}},
+        "properties": {
+            "id": sought(),
+            "strategy_id": sought(),
+            "stage_name": {"type": "string"},
+            "shares": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": u16::MAX}},
+        },
     })
 }
 
@@ -277,6 +282,7 @@ fn ended() -> Value {
             "then": {"enum": ["rollback"]},
             "skip": {"type": "array", "items": {"type": "string"}},
             "winner": {"type": "string"},
+            "shares": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10_000}},
         },
     })
 }

@@ -1,6 +1,6 @@
 //! `POST /end_stage`: may the stage end, and how?
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,9 @@ pub struct EndStageRequest<'a> {
     /// The stages of which whoever has a whole strategy knows that they are passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
+    /// The shares that an agent was told of, as [`EndStageAnswer::shares`] tells them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, u16>,
     /// A manager asks what becomes of the stages that have failed below it and keep their shares: so many it has told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<u32>,
@@ -45,6 +48,10 @@ pub struct EndStageAnswer {
     /// Told to those only that name the feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<String>,
+    /// What the one variation beside the stable one gets from now on in these stages, in units of 0.01 %, whatever the offer's text says. Told
+    /// to those only that name the feature.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, u16>,
     /// It is decided to go on from the `failures` of which a manager asked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,

@@ -133,9 +133,9 @@ fn a_signal_from_before_the_failure_was_known_is_no_decision() {
         acts.into_iter().find(|act| matches!(act, Act::EndStage { .. })).unwrap()
     };
     let answer = EndStageAnswer { end_stage: true, ..EndStageAnswer::default() };
-    let Act::EndStage { offer, stage, skipped } = ask(&world) else { unreachable!() };
+    let Act::EndStage { offer, stage, skipped, shares } = ask(&world) else { unreachable!() };
     let took_ms = world.now_ms - begun_ms;
-    let late = Event::EndStage { offer, stage, skipped, took_ms, answer: Ok(answer) };
+    let late = Event::EndStage { offer, stage, skipped, shares, took_ms, answer: Ok(answer) };
     world.core.handle(late, world.now());
     world.steps(100);
     assert_eq!((world.share(name), world.core.state().kept().is_some()), (1_000, true));

@@ -1,5 +1,6 @@
 //! The agent's state machine, in a world that does what it is asked at once.
 
+mod chosen_shares;
 mod failed_stage;
 mod obstacles;
 mod services;

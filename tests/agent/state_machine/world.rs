@@ -101,6 +101,8 @@ pub struct World {
     pub offers: Vec<(String, String)>,
     pub manager_away: bool,
     pub end: Option<EndStageAnswer>,
+    /// Which shares it has chosen for stages, in units of 0.01 %.
+    pub chosen: BTreeMap<String, u16>,
     pub told: Vec<Told>,
     /// What was reported of stages that went on.
     pub reports: Vec<StageSummary>,
@@ -165,6 +167,7 @@ impl World {
             offers: Vec::new(),
             manager_away: false,
             end: None,
+            chosen: BTreeMap::new(),
             told: Vec::new(),
             log: Vec::new(),
         }
@@ -368,17 +371,13 @@ impl World {
                 let answer = PollResponse { id: "agent-1".to_owned(), offer, reads: Reads::default() };
                 Event::Polled { took_ms: 10, answer: Ok(answer) }
             }
-            Act::EndStage { offer, stage, skipped } => {
-                if matches!(errand, Errand::AtOnce) {
-                    let answer = EndStageAnswer::default();
-                    return Some(Event::EndStage { offer, stage, skipped, took_ms: 10, answer: Ok(answer) });
-                }
-                let answer = self.end.clone()?;
-                let is_announced = self.told.iter().any(|told| told.stage == stage);
-                if answer.then.is_none() && !is_announced {
-                    return None;
-                }
-                Event::EndStage { offer, stage, skipped, took_ms: 10, answer: Ok(answer) }
+            Act::EndStage { offer, stage, skipped, shares } => {
+                let said = if matches!(errand, Errand::AtOnce) {
+                    EndStageAnswer::default()
+                } else {
+                    self.end_of(&stage, &shares)?
+                };
+                Event::EndStage { offer, stage, skipped, shares, took_ms: 10, answer: Ok(said) }
             }
             Act::Send(number) => {
                 self.take_result(errand);
@@ -465,6 +464,15 @@ impl World {
                 Event::Counted { number, counted: Ok(CountsReading::Read(Box::new(self.reading(cursor)))) }
             }
         })
+    }
+
+    /// What the manager says to whoever knows these shares; `None`: nothing new.
+    fn end_of(&self, stage: &str, known: &BTreeMap<String, u16>) -> Option<EndStageAnswer> {
+        let is_announced = self.told.iter().any(|told| told.stage == stage);
+        let end = self.end.clone().filter(|answer| answer.then.is_some() || is_announced);
+        let is_news = self.chosen.iter().any(|(stage, share)| known.get(stage) != Some(share));
+        (end.is_some() || is_news)
+            .then(|| EndStageAnswer { shares: self.chosen.clone(), ..end.unwrap_or_default() })
     }
 
     fn listed(&self) -> Listed {

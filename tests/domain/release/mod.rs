@@ -32,6 +32,7 @@ mod replan;
 mod reports;
 mod revision;
 mod rules;
+mod shares;
 mod skip;
 mod steps;
 mod storms;

@@ -22,7 +22,8 @@ fn strategy(rollout: &str) -> String {
     format!("id: s\nname: checkout\n{service}rollout: {{{rollout}}}\nstages:\n{little}{half}")
 }
 
-fn router(world: &mut World, features: &[&str]) -> String {
+/// A router that understands these, and has polled twice.
+pub fn router(world: &mut World, features: &[&str]) -> String {
     let capabilities = Capabilities {
         leads: Leads::Whole,
         routers: vec!["nginx".to_owned()],

@@ -7,6 +7,7 @@ use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
 
 use super::player::{Player, body, two_stages};
 use crate::{
+    canaries::{ADOPTED, canary_of, shop, with_weight},
     http::tenants::Shared,
     real_agents::wait::wait_until,
     store::place::{Kind, Place},
@@ -447,6 +448,42 @@ async fn the_views_say_so_as_well_when_a_release_is_taken_back(place: &Place) {
     player.world.stop().await;
 }
 
+async fn the_views_say_which_shares_somebody_chose(place: &Place) {
+    let mut player = Player::at(place).await;
+    player.capabilities["features"] = json!(["shares"]);
+    player.polls().await;
+    player.world.submit(&shop(1, &[1, 2])).await.ok();
+    let canary = |rest: &str| canary_of("shop", "r", 2, rest);
+    for (weight, status) in [
+        (10, "running"),
+        (30, "running"),
+        (5, "running"),
+        (0, "deploying"),
+        (100, "promoting"),
+        (40, "running"),
+    ] {
+        player.world.submit_to("/release?by=ann", &with_weight(&canary(""), weight)).await.ok();
+        if weight == 10 {
+            player.begins("r").await;
+        }
+        let shown = player.shown("r").await;
+        let (stable, new) = (f64::from(100 - weight), f64::from(weight));
+        assert_eq!(shown["trafficSplit"]["percentages"], json!({"stable": stable, "canary": new}));
+        assert_eq!(
+            (&shown["stages"][0]["trafficPercentage"], &shown["status"]),
+            (&json!(new), &json!(status)),
+            "{shown:#}"
+        );
+        agree(place, &player).await;
+    }
+    player.world.submit(&canary(ADOPTED)).await.ok();
+    agree(place, &player).await;
+    assert!(player.walks("r", "canary").await);
+    assert_eq!(player.stands("r").await.0, "completed");
+    agree(place, &player).await;
+    player.world.stop().await;
+}
+
 async fn every_column_is_there_under_its_name(place: &Place) {
     let player = Player::at(place).await;
     for (view, columns) in [
@@ -484,6 +521,7 @@ async fn every_column_is_there_under_its_name(place: &Place) {
 crate::store::place::stories!(
     the_views_say_what_the_calls_say_in_every_status,
     the_views_say_so_as_well_when_a_release_is_taken_back,
+    the_views_say_which_shares_somebody_chose,
     every_column_is_there_under_its_name,
     times_are_of_all_children_together_in_calls_and_views,
     times_in_buckets_of_several_kinds_are_of_the_kind_in_which_most_were_counted,

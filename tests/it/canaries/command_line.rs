@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use choirmaster::cli::{source::SourceSpec, validate};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{ADOPTED, DEPRECATED, canary, shop, told_by_router};
+use super::{ADOPTED, DEPRECATED, canary, shop, told_by_router, with_weight};
 use crate::{ab::player::Player, cli::registry::said};
 
 /// What commands say, one after the other.
@@ -26,6 +26,7 @@ fn manifests() -> tempfile::TempDir {
         ("checkout-2.yml", canary(2, "")),
         ("adopted.yml", canary(2, ADOPTED)),
         ("deprecated.yml", canary(2, DEPRECATED)),
+        ("heavier.yml", with_weight(&canary(2, ""), 30)),
     ] {
         fs::write(folder.path().join(name), text).unwrap();
     }
@@ -178,6 +179,33 @@ async fn what_a_canary_begins_with_is_planned() {
         assert!(seen.contains(said), "{said}\n{seen}");
     }
     assert!(seen.ends_with("(0)\n"), "{seen}");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_becomes_of_another_weight_is_told() {
+    let (mut player, folder) = (Player::start().await, manifests());
+    player.capabilities["features"] = json!(["shares"]);
+    player.polls().await;
+    for file in ["shop.yml", "checkout-2.yml"] {
+        all(&player, folder.path(), &[&format!("release submit {file}")]).await;
+    }
+    player.begins("checkout-2").await;
+    let heavier = "release submit heavier.yml";
+    let dry = "release submit heavier.yml --dry-run";
+    let seen = all(&player, folder.path(), &[dry, heavier, heavier]).await;
+    insta::assert_snapshot!(seen, @r"
+    $ release submit heavier.yml --dry-run
+    checkout-2 (dry run): weight 30
+    (0)
+    $ release submit heavier.yml
+    checkout-2: weight 30
+      choirmaster release watch checkout-2 shows how it goes
+    (0)
+    $ release submit heavier.yml
+    checkout-2 is there already, with the same content: 1 child takes part
+    (0)
+    ");
     player.world.stop().await;
 }
 

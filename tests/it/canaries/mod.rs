@@ -5,6 +5,7 @@ mod folder;
 mod life;
 mod status;
 mod table;
+mod weight;
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ fn port_of(number: u8) -> u16 {
 }
 
 /// The release `shop`, of the service `checkout`, with these versions, of which this one serves.
-fn shop(current: u8, versions: &[u8]) -> String {
+pub fn shop(current: u8, versions: &[u8]) -> String {
     release("shop", current, versions)
 }
 
@@ -39,7 +40,7 @@ fn canary(version: u8, rest: &str) -> String {
     canary_of("shop", &format!("checkout-{version}"), version, rest)
 }
 
-fn canary_of(release: &str, name: &str, version: u8, rest: &str) -> String {
+pub fn canary_of(release: &str, name: &str, version: u8, rest: &str) -> String {
     format!(
         "apiVersion: choirmaster/v1\nkind: CanaryRelease\nmetadata: {{name: {name}}}\nspec:\n  release: {release}\n  version: {version}\n  \
          config: |\n    colour: {version}\n  services:\n    - service: checkout\n      ports: [{{port: 8080, protocol: HTTP, config: \
@@ -47,7 +48,7 @@ fn canary_of(release: &str, name: &str, version: u8, rest: &str) -> String {
     )
 }
 
-const ADOPTED: &str = "  transition: Adopted\n";
+pub const ADOPTED: &str = "  transition: Adopted\n";
 const DEPRECATED: &str = "  transition: Deprecated\n";
 
 /// What a router tells of `checkout` while it gives the canary so much of it, in units of 0.01 %, by this release.
@@ -70,4 +71,9 @@ fn told_by_router(router: &str, release: &str, share: u16) -> Value {
             },
         }],
     })
+}
+
+/// The same canary, which gets so much of the calls instead of a tenth.
+pub fn with_weight(canary: &str, weight: u8) -> String {
+    canary.replace("weight: 10", &format!("weight: {weight}"))
 }

@@ -56,7 +56,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("deprecate", "the canary tells it in its status, where that is needed", By("conditions_say_where_a_canary_stands_over_its_whole_life")),
     ("deprecate", "for users it is as if there had been nothing", By("weight_10_adopted_and_no_call_is_lost")),
     ("scaling", "neither do weights follow from numbers of instances, nor these from weights", By("a_weight_is_the_same_however_many_targets_a_version_has")),
-    ("scaling", "a weight grows while its version is scaled up", NotYet("Another weight")),
+    ("scaling", "a weight grows while its version is scaled up", By("five_weights_and_no_call_is_lost")),
     ("scaling", "the new version is scaled by itself", Kubernetes),
     ("objects", "a status is optional, and its form isn't laid down", By("json_is_read_as_yaml_is")),
     ("objects", "a transition is what a canary is to become next", By("the_same_again_changes_nothing")),

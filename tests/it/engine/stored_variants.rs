@@ -123,6 +123,7 @@ fn every_fact_of_a_release_has_the_name_that_it_had() {
             r#""stage_skipped","stage":1,"then":"whole""#,
         ],
         ReleaseEvent::WinnerChosen { .. } => [r#""winner_chosen","variation":2"#],
+        ReleaseEvent::SharesChosen { .. } => [r#""shares_chosen","stage":0,"new":3000"#],
         ReleaseEvent::Aborted => [r#""aborted""#],
         ReleaseEvent::RoutersBack => [r#""routers_back""#],
         ReleaseEvent::Retried => [r#""retried""#],

@@ -106,6 +106,28 @@ fn answers_are_written_as_children_read_them() {
     let written = serde_json::to_string(&won).unwrap();
     insta::assert_snapshot!(written, @r#"{"end_stage":true,"skip":["half"],"winner":"C"}"#);
     assert_eq!(serde_json::from_str::<EndStageAnswer>(&written).unwrap(), won);
+    let shared =
+        EndStageAnswer { shares: [("canary".to_owned(), 3_000)].into(), ..EndStageAnswer::default() };
+    let written = serde_json::to_string(&shared).unwrap();
+    insta::assert_snapshot!(written, @r#"{"end_stage":false,"shares":{"canary":3000}}"#);
+    assert_eq!(serde_json::from_str::<EndStageAnswer>(&written).unwrap(), shared);
+}
+
+#[test]
+fn a_question_for_the_end_of_a_stage_says_which_shares_were_told_if_any_were() {
+    for written in [
+        r#"{"id":"a","stage_name":"canary","strategy_id":"21"}"#,
+        r#"{"id":"a","stage_name":"canary","strategy_id":"21","shares":{"canary":3000,"half":0}}"#,
+    ] {
+        let read = EndStageRequest::parse(written.as_bytes()).unwrap();
+        assert_eq!(read.shares.get("canary").copied(), written.contains("3000").then_some(3_000));
+        assert_eq!(serde_json::to_string(&read).unwrap(), written);
+    }
+    let wrong = br#"{"id":"a","stage_name":"canary","strategy_id":"21","shares":{"canary":-1}}"#;
+    assert!(
+        refused(EndStageRequest::parse(wrong))
+            .starts_with("the body can't be read: invalid value: integer `-1`")
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Canaries of a registered release, behind the proxy of an own agent.
 
-use std::{fs, net::SocketAddr};
+use std::{fs, net::SocketAddr, time::Instant};
+
+use serde_json::json;
 
 use super::{
     node::Node,
@@ -148,4 +150,55 @@ async fn a_first_canary_that_is_deprecated_leaves_its_proxy_as_it_was() {
     world.site.manager.submit(&shop(port, 2, &[world.a.at, world.b.at, world.a.at])).await;
     world.site.manager.submit(&canary(port, 3, 20, "")).await;
     gives(&world, 2_000).await;
+}
+
+/// Each changes in place: the stage goes on, and reports at its end what it has counted under all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_weights_and_no_call_is_lost() {
+    let world = Routers::start(1, &[]).await;
+    let (port, manager) = (world.at[0].port(), &world.site.manager);
+    manager.submit(&shop(port, 1, &[world.a.at, world.b.at])).await;
+    manager.submit(&canary(port, 2, 10, "")).await;
+    gives(&world, 1_000).await;
+    let users = Users::call(&world.at);
+    for weight in [30, 5, 100, 50, 0] {
+        let began = Instant::now();
+        manager.submit(&canary(port, 2, weight, "")).await;
+        gives(&world, u16::from(weight) * 100).await;
+        eprintln!("{weight} % are in force after {:?}", began.elapsed());
+        // Whoever calls from now on calls by the new shares.
+        users.round().await;
+        let (of_stable, of_canary) = (world.a.calls(), world.b.calls());
+        users.round().await;
+        wait_until("there are calls of both", async || {
+            (weight == 100 || world.a.calls() > of_stable + 50)
+                && (weight == 0 || world.b.calls() > of_canary + 50)
+        })
+        .await;
+        let (stable, canary) = (world.a.calls() - of_stable, world.b.calls() - of_canary);
+        let is_by_weight = match weight {
+            0 => canary == 0,
+            100 => stable == 0,
+            50 => stable < 3 * canary && canary < 3 * stable,
+            _ => stable > canary,
+        };
+        assert!(is_by_weight, "{weight} %: {stable} of the stable version, {canary} of the canary");
+    }
+    let [part] = &manager.parts("checkout-2").await[..] else { panic!("one router takes part") };
+    assert_eq!((&part["attempt"], &part["stage"]), (&json!(1), &json!("canary")), "{part:#}");
+
+    let of_canary = world.b.calls();
+    manager.submit(&canary(port, 2, 0, "Adopted")).await;
+    let ended = manager.ended("checkout-2").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    gives(&world, 10_000).await;
+    users.round().await;
+    assert_eq!(users.of(0, 'B').len(), USERS);
+    // The last calls may still have been on their way to be counted, but not half of them.
+    let result = manager.result("checkout-2", "canary").await;
+    assert!(
+        result["f2_calls"].as_u64().is_some_and(|counted| counted > of_canary / 2),
+        "{of_canary}: {result:#}"
+    );
+    users.end().await;
 }

@@ -1,5 +1,7 @@
 //! What travels between agents, managers and operators.
 
+use std::collections::BTreeMap;
+
 use domain::{
     parent::CallId,
     release::command::{Command, Refusal, Reply},
@@ -42,6 +44,8 @@ pub struct Patience {
     pub held: Vec<String>,
     /// Stages of which whoever calls knows that they are passed over; it is told of others at once.
     pub skipped: Vec<String>,
+    /// The shares of stages that whoever calls was told; it is told of others at once.
+    pub shares: BTreeMap<String, u16>,
 }
 
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 //! The domain of a manager, whole or with a flaw: each flaw shows that an invariant is really watched.
 
+use std::collections::BTreeMap;
+
 use domain::children;
 use domain::{
     release,
@@ -90,6 +92,8 @@ pub enum Flaw {
     AgentsGoBackFirst,
     /// Invariant 23: an own agent hears nothing of which variation an operator chose.
     ForgetsChoice,
+    /// Invariant 20: an own agent that starts anew has forgotten which shares were chosen.
+    ForgetsShares,
     /// Invariant 23: a variation is chosen when another one has taken over somewhere.
     ChoosesLate,
     /// Invariant 25: what operators take back at agents is not heard.
@@ -148,6 +152,7 @@ pub fn advance(
             rollback: false,
             skip: Vec::new(),
             winner: None,
+            shares: BTreeMap::new(),
             accepted: true,
         });
         return (changes, answer);
@@ -156,11 +161,12 @@ pub fn advance(
         && is_undecided(state, command)
         && let (
             Command::Members(members::Command::EndStage { failures: Some(_), .. }),
-            Ok(Reply::EndStage { end, rollback, skip, winner, .. }),
+            Ok(Reply::EndStage { end, rollback, skip, winner, shares, .. }),
         ) = (command, &answer)
     {
-        let (end, rollback, skip, winner) = (*end, *rollback, skip.clone(), winner.clone());
-        return (changes, Ok(Reply::EndStage { end, rollback, skip, winner, accepted: true }));
+        let (end, rollback, skip) = (*end, *rollback, skip.clone());
+        let (winner, shares) = (winner.clone(), shares.clone());
+        return (changes, Ok(Reply::EndStage { end, rollback, skip, winner, shares, accepted: true }));
     }
     (changes, bend_answer(flaw, answer))
 }
@@ -404,6 +410,7 @@ fn bend(flaw: Flaw, state: &State, changes: &mut Vec<Change>, now: Now) {
         }
         Flaw::ForgetsCommits
         | Flaw::ForgetsChoice
+        | Flaw::ForgetsShares
         | Flaw::GoesOnUndecided
         | Flaw::AcceptsUndecided
         | Flaw::KeepsWhatWasSent
@@ -447,9 +454,9 @@ fn bend_answer(flaw: Flaw, answer: Result<Reply, NoReply>) -> Result<Reply, NoRe
         (Flaw::RefusesWithdrawn, Ok(Reply::Offer(offer))) if offer.form == Form::Withdrawn => {
             Err(Refusal::NeverOffered { child: String::new(), offer: String::new() }.into())
         }
-        (Flaw::PassesOverAll, Ok(Reply::EndStage { rollback: false, .. })) => {
+        (Flaw::PassesOverAll, Ok(Reply::EndStage { rollback: false, shares, .. })) => {
             let skip = NAMES.map(str::to_owned).to_vec();
-            Ok(Reply::EndStage { end: true, rollback: false, skip, winner: None, accepted: false })
+            Ok(Reply::EndStage { end: true, rollback: false, skip, winner: None, shares, accepted: false })
         }
         (_, answer) => answer,
     }

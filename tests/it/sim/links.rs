@@ -3,7 +3,7 @@
 //! It does what the driver `engine::parent` does between the calls, in the same order, and waits for its own engine where that one waits.
 //! What it calls is the product's: the link, texts, submissions, aggregates. A kill leaves what the disk has.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use domain::{
     children::{self, Poll, Profile},
@@ -375,7 +375,10 @@ impl World {
             return;
         };
         let request = match wait_ms {
-            Some(wait_ms) => Request::Patient(command, Patience { wait_ms, held, skipped: Vec::new() }),
+            Some(wait_ms) => {
+                let (skipped, shares) = (Vec::new(), BTreeMap::new());
+                Request::Patient(command, Patience { wait_ms, held, skipped, shares })
+            }
             None => Request::Heart(command),
         };
         self.links[manager].as_mut().unwrap().doing.insert(call, doing);
@@ -458,7 +461,7 @@ impl World {
                     features: self.features(),
                     ..PollResponse::default()
                 })),
-                Ok(Reply::EndStage { end, rollback, skip, winner: _, accepted }) => {
+                Ok(Reply::EndStage { end, rollback, skip, winner: _, shares: _, accepted }) => {
                     Ok(Answer::EndStage { end, undo: rollback, skip, accepted })
                 }
                 Ok(Reply::Stored) => Ok(Answer::Reported),

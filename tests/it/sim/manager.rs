@@ -83,8 +83,7 @@ struct Patient {
     caller: Caller,
     call: u64,
     command: Box<Command>,
-    held: Vec<String>,
-    skipped: Vec<String>,
+    time_limit: Patience,
 }
 
 /// The kind of the id that a manager has at its parent: a later one takes its place.
@@ -237,11 +236,11 @@ impl Manager {
             (Ok(Reply::Polled { key, offer: None, .. }), Some(time_limit)) => {
                 self.held(*key) == time_limit.held
             }
-            (Ok(reply @ Reply::EndStage { .. }), Some(time_limit)) => !is_news(reply, &time_limit.skipped),
+            (Ok(reply @ Reply::EndStage { .. }), Some(time_limit)) => !is_news(reply, time_limit),
             _ => false,
         };
-        if let Some(Patience { held, skipped, .. }) = time_limit.filter(|_| is_nothing) {
-            self.patients.push(Patient { caller, call, command: Box::new(command), held, skipped });
+        if let Some(time_limit) = time_limit.filter(|_| is_nothing) {
+            self.patients.push(Patient { caller, call, command: Box::new(command), time_limit });
             return Ok(());
         }
         self.pending.push(Pending { caller, call, request, response: Response::Heart(Box::new(answer)) });
@@ -284,12 +283,13 @@ impl Manager {
             (Command::Children(children::Command::Poll(poll)), None) => {
                 let child = poll.child.as_ref().and_then(|id| state.children.key(id.as_str()));
                 child.is_none_or(|child| {
-                    waiting_offer(state, child).is_some() || next_action::held(state, child) != patient.held
+                    waiting_offer(state, child).is_some()
+                        || next_action::held(state, child) != patient.time_limit.held
                 })
             }
             (command, None) => {
                 let answer = decide(state, calls, command, now).answer;
-                answer.map_or(true, |reply| is_news(&reply, &patient.skipped))
+                answer.map_or(true, |reply| is_news(&reply, &patient.time_limit))
             }
         };
         let woken = self.patients.extract_if(.., is_woken);
@@ -561,10 +561,13 @@ impl Manager {
 }
 
 /// Whether an answer about the end of a stage is worth an answer at once.
-fn is_news(reply: &Reply, known: &[String]) -> bool {
+fn is_news(reply: &Reply, known: &Patience) -> bool {
     match reply {
-        Reply::EndStage { end, rollback, skip, winner: _, accepted } => {
-            *end || *rollback || *accepted || skip.iter().any(|stage| !known.contains(stage))
+        Reply::EndStage { end, rollback, skip, winner: _, shares, accepted } => {
+            *end || *rollback
+                || *accepted
+                || skip.iter().any(|stage| !known.skipped.contains(stage))
+                || shares.iter().any(|(stage, share)| known.shares.get(stage) != Some(share))
         }
         _ => true,
     }

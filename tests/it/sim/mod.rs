@@ -35,7 +35,7 @@
 //! | 17 in the end each router gives all calls to whom the store says: the winner, or the stable variation | `World::judge_routers`, and 6 and 10 | `ForgetsWhoWon` |
 //! | 18 no release is stored as taken back while a router that is not in debt gives its variations anything | `World::check_proven` | `NoUndo` |
 //! | 19 all routers draw the same users in every attempt at a release, and nobody moves back while shares grow | `Led::note`, `Followed::look` | `SaltsByOffer`, `ShufflesBuckets` |
-//! | 20 the shares of a service are those of the stage that is led | `led::check_ordered` | `SwapsShares` |
+//! | 20 the shares of a service are those of the stage that is led, or that an operator chose for it | `led::check_ordered` | `SwapsShares`, `ForgetsShares` |
 //! | 21 in a release of functions and services no variation has a share before the agents are done | `World::check_shared` | `RoutersAtOnce` |
 //! | 22 of such a release no agent undoes anything before each router is back | `World::check_routers_back` | `AgentsGoBackFirst` |
 //! | 23 whom an operator chose to win serves alone in the end, wherever the release went well | `World::judge_routers`, and 20 | `ForgetsChoice`, `ChoosesLate` |
@@ -393,6 +393,11 @@ mod routers {
     #[test]
     fn show_shares_that_no_stage_orders() {
         assert_caught(Flaw::SwapsShares, &[20]);
+    }
+
+    #[test]
+    fn show_shares_that_were_chosen_and_forgotten() {
+        assert_caught(Flaw::ForgetsShares, &[20]);
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl World {
         }
         // Who leads own agents does more, and who leads services most.
         let deeds = match self.crew {
-            Crew::Routers | Crew::Hybrid => 18,
+            Crew::Routers | Crew::Hybrid => 20,
             Crew::Deployed | Crew::Mixed | Crew::Own | Crew::Fleet if self.owns.is_empty() => 12,
             Crew::Deployed | Crew::Mixed | Crew::Own | Crew::Fleet => 15,
         };
@@ -168,6 +168,7 @@ impl World {
                 }))
             }
             15..18 => self.choose_winner(release),
+            18 | 19 => Some(self.choose_shares(release)),
             _ => None,
         }
     }
@@ -183,6 +184,13 @@ impl World {
         self.witnesses[0].promoted.insert(release.clone());
         self.overseer.promoted.insert(release.clone());
         Some(Command::Rollout(rollout::Command::PromoteVariation { release, variation }))
+    }
+
+    /// An operator wants a variation to get more or less of the calls in a stage, which may be none of this release, or over.
+    fn choose_shares(&mut self, release: String) -> Command {
+        let stage = self.dice.pick(&plans::NAMES).to_owned();
+        let new = self.dice.pick(&[0, 1, 99, 1_000, 3_333, 7_500, services::WHOLE]);
+        Command::Rollout(rollout::Command::ChooseShares { release, stage, new })
     }
 
     /// An operator of a manager below.

@@ -68,6 +68,8 @@ pub struct Overseer {
     pub promoted: BTreeSet<String>,
     /// Of root releases, the variation of the service that an operator chose and the root has stored.
     pub chosen: BTreeMap<String, usize>,
+    /// The same of stages: what an operator chose for the one variation beside the stable one, by root release and stage.
+    pub shared: BTreeSet<(String, String, u16)>,
     /// Which manager a child is.
     pub known_as: HashMap<Child, usize>,
     origins: HashMap<(usize, ReleaseKey), Origin>,

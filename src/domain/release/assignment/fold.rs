@@ -36,8 +36,8 @@ impl Assignment {
                 }
             }
             ReleaseEvent::StageSkipped { stage, then } => self.pass_over(stage, then, strategy, dated.at),
-            // Who walks through the release hears it when it may end a stage.
-            ReleaseEvent::WinnerChosen { .. } => {}
+            // Who walks through the release hears it when it asks about a stage.
+            ReleaseEvent::WinnerChosen { .. } | ReleaseEvent::SharesChosen { .. } => {}
             ReleaseEvent::UntestedRolledOut => self.roll_out_untested(dated.at),
             ReleaseEvent::Aborted => self.abort(dated.at),
             ReleaseEvent::RoutersBack => self.ask_anew(dated.at),

@@ -184,6 +184,7 @@ impl ReleaseEvent {
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
             | Self::WinnerChosen { .. }
+            | Self::SharesChosen { .. }
             | Self::Aborted
             | Self::RoutersBack
             | Self::Retried => None,
@@ -202,6 +203,24 @@ impl ReleaseEvent {
             | Self::StageEnded { .. }
             | Self::UntestedRolledOut
             | Self::StageSkipped { .. }
+            | Self::SharesChosen { .. }
+            | Self::Aborted
+            | Self::RoutersBack
+            | Self::Retried => None,
+        }
+    }
+
+    /// The stage that has other shares by this, and what its one variation beside the stable one gets, in units of 0.01 %.
+    pub const fn shares(self) -> Option<(u8, u16)> {
+        match self {
+            Self::SharesChosen { stage, new } => Some((stage, new)),
+            Self::Resumed { .. }
+            | Self::FailuresAccepted { .. }
+            | Self::Opened { .. }
+            | Self::StageEnded { .. }
+            | Self::UntestedRolledOut
+            | Self::StageSkipped { .. }
+            | Self::WinnerChosen { .. }
             | Self::Aborted
             | Self::RoutersBack
             | Self::Retried => None,
@@ -240,6 +259,12 @@ pub enum ReleaseEvent {
     /// such fact counts.
     WinnerChosen {
         variation: u8,
+    },
+    /// An operator wants the one variation beside the stable one to get so much in this stage, in units of 0.01 %. The last such fact of a
+    /// stage counts.
+    SharesChosen {
+        stage: u8,
+        new: u16,
     },
     Aborted,
     /// The routers of a hybrid that is taken back have proven that they are back: its agents follow.

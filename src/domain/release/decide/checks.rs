@@ -2,8 +2,9 @@
 
 use crate::release::{
     command::{NoReply, Refusal},
-    state::{Release, State},
+    state::{Release, Snapshot, State},
 };
+use model::ChildKey;
 
 pub(in crate::release) fn find<'a>(state: &'a State, id: &str) -> Result<&'a Release, NoReply> {
     let known = state.known.get(id).ok_or_else(|| Refusal::UnknownRelease(id.to_owned()))?;
@@ -23,7 +24,8 @@ pub(in crate::release) fn held(release: &Release, what: String) -> NoReply {
 const MAX_FACTS: usize = 10_000;
 
 pub(in crate::release) fn another_fact(release: &Release) -> Result<(), Refusal> {
-    let refusal = Refusal::Limit { what: "pauses and ended stages of a release", limit: MAX_FACTS };
+    let what = "pauses, ended stages and changed shares of a release";
+    let refusal = Refusal::Limit { what, limit: MAX_FACTS };
     if release.facts.len() >= MAX_FACTS { Err(refusal) } else { Ok(()) }
 }
 
@@ -31,4 +33,10 @@ pub(in crate::release) fn another_fact(release: &Release) -> Result<(), Refusal>
 pub(in crate::release) fn stage_of(release: &Release, stage: &str) -> Result<usize, Refusal> {
     let unknown = || Refusal::UnknownStage { offer: release.id.to_string(), stage: stage.to_owned() };
     release.strategy.stages.iter().position(|found| found.name == stage).ok_or_else(unknown)
+}
+
+/// Whether an agent says that it understands something. A manager below speaks for itself, and not for those that it leads.
+pub(in crate::release) fn names_feature(state: &Snapshot, child: ChildKey, feature: &str) -> bool {
+    let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
+    profile.is_some_and(|profile| !profile.kind.is_manager() && profile.capabilities.has(feature))
 }

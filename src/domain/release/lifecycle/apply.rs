@@ -124,7 +124,8 @@ impl State {
             let lacks = lacks.get(at).copied().unwrap_or_default();
             let is_in_place = in_place.binary_search(child).is_ok();
             let part = release.fresh_part(*child, is_in_place, lacks, release.started_at);
-            (*child, Assignment { wave: wave(at), ..part })
+            // One that is planned once more keeps some.
+            (*child, Assignment { wave: wave(at), facts: release.facts.len() as u16, ..part })
         };
         let mut assignments: Assignments = members.iter().enumerate().map(member).collect();
         // It is planned once more: who had a part in it has another attempt, or the part that it had.

@@ -298,14 +298,14 @@ impl Release {
         Assignment { wave: like.wave, facts: like.facts, ..fresh }
     }
 
-    /// As it was submitted, but for who had a part in it.
+    /// As it was submitted, but for who had a part in it, and for shares that somebody chose.
     pub(in crate::release) fn plan_again(&mut self) {
         self.state = ReleaseState::Planned;
         (self.started, self.ended, self.asking, self.ending) = (None, None, None, None);
         self.gates = Gates::new(&self.strategy, self.parent.is_some());
-        self.facts.clear();
+        self.facts.retain(|dated| dated.fact.shares().is_some());
         for part in self.assignments.values_mut() {
-            part.facts = 0;
+            part.facts = self.facts.len() as u16;
         }
         self.joined = 0;
         self.recount();

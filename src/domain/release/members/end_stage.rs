@@ -1,6 +1,8 @@
 //! `POST /end_stage`: may the child end the stage it is in? Only the questions that published data can't answer
 //! come here.
 
+use std::collections::BTreeMap;
+
 use super::{call::Call, report::find_slot};
 use crate::release::{
     assignment::{Assignment, StepIndex},
@@ -33,8 +35,8 @@ pub(in crate::release) fn decide(
         let given = walk.assignment.undo().is_some_and(|undo| number <= undo.number);
         let known = given && stage == render::UNDO_STAGE;
         return if known {
-            let (skip, winner) = (Vec::new(), None);
-            let reply = Reply::EndStage { end: true, rollback: false, skip, winner, accepted: false };
+            let (skip, winner, shares) = (Vec::new(), None, BTreeMap::new());
+            let reply = Reply::EndStage { end: true, rollback: false, skip, winner, shares, accepted: false };
             Decision::new(walk.changes, reply)
         } else {
             Decision { changes: walk.changes, answer: Err(unknown().into()) }
@@ -53,11 +55,13 @@ pub(in crate::release) fn decide(
     let walks = walk.assignment.is_whole() || walk.assignment.is_in_place();
     let skip = if walks { walk.release.skipped_names() } else { Vec::new() };
     let winner = walk.release.winner_for(state, walk.child).filter(|_| walk.assignment.is_in_place());
+    let is_told = current && walk.assignment.is_in_place();
+    let shares = if is_told { walk.release.shares_for(state, walk.child) } else { BTreeMap::new() };
     let told = walk.assignment.whole().filter(|_| current && !walk.assignment.is_undecided());
     let accepted = failures.is_some_and(|asked| told.is_some_and(|manager| manager.failures >= asked));
     // It would have another one win than the others do.
     let end = end && !walk.release.knows_no_winner(state, walk.child, &walk.assignment);
-    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip, winner, accepted })
+    Decision::new(walk.changes, Reply::EndStage { end, rollback, skip, winner, shares, accepted })
 }
 
 /// Whether a child that still walks through this is to take it back. A manager that was told to continue it with another

@@ -90,6 +90,7 @@ impl<'c> Timing<'c> {
                 | rollout::Change::Approved { .. }
                 | rollout::Change::TurnoutAsked { .. }
                 | rollout::Change::WinnerChosen { .. }
+                | rollout::Change::SharesChosen { .. }
                 | rollout::Change::WavesPlanned { .. } => Self::No,
             },
             Change::Members(change) => match change {

@@ -18,6 +18,10 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
         Change::WinnerChosen { release, variation, now } => {
             state.fold(*release, ReleaseEvent::WinnerChosen { variation: *variation }, *now);
         }
+        Change::SharesChosen { release, stage, new, now } => {
+            state.with_release(*release, |release| release.share(*stage, *new));
+            state.fold(*release, ReleaseEvent::SharesChosen { stage: *stage, new: *new }, *now);
+        }
         Change::GateReached { release, gate, now } => state.with_release(*release, |release| {
             let at = release.at(*now);
             release.gates.stand.reached = Some(Reached { gate: *gate, at, approved: false });

@@ -62,6 +62,13 @@ pub enum Change {
         variation: u8,
         now: Now,
     },
+    /// A stage has other shares: so much for the one variation beside the stable one, in units of 0.01 %.
+    SharesChosen {
+        release: ReleaseKey,
+        stage: u8,
+        new: u16,
+        now: Now,
+    },
 }
 
 impl Change {
@@ -76,7 +83,8 @@ impl Change {
             | Self::WavesPlanned { release, .. }
             | Self::WavesOpened { release, .. }
             | Self::LevelOpened { release, .. }
-            | Self::WinnerChosen { release, .. } => *release,
+            | Self::WinnerChosen { release, .. }
+            | Self::SharesChosen { release, .. } => *release,
         }
     }
 }

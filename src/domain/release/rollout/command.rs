@@ -15,6 +15,9 @@ pub enum Command {
     ChooseWinner { release: String, variation: String },
     /// Both at once, or nothing.
     PromoteVariation { release: String, variation: String },
+    /// Has the one variation beside the stable one get so much of the calls in a stage, by its name, in units of 0.01 %. Nothing begins or
+    /// ends by it.
+    ChooseShares { release: String, stage: String, new: u16 },
     /// Takes in every child that could take part and was not there when the release started.
     Extend { release: String },
     /// Managers below said who can take part.

@@ -1,6 +1,6 @@
 //! What operators open in a release that is led, and what opens with what managers below said.
 
-use super::{Command, winner};
+use super::{Command, shares, winner};
 use crate::release::{
     change::Change,
     command::{Decision, LastSeen, NoReply, Reply},
@@ -29,6 +29,9 @@ pub(in crate::release) fn decide(
             find(state, release).and_then(|release| promote_to_gate(release, now)).into()
         }
         Command::ChooseWinner { release, variation } => winner::decide(state, release, variation, now).into(),
+        Command::ChooseShares { release, stage, new } => {
+            shares::decide(state, release, stage, *new, now).into()
+        }
         Command::PromoteVariation { release, variation } => {
             promote_variation(state, release, variation, now).into()
         }

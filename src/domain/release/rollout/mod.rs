@@ -4,9 +4,11 @@ mod apply;
 mod change;
 mod command;
 mod decide;
+mod shares;
 mod winner;
 
 pub(super) use apply::apply;
 pub use change::Change;
 pub use command::Command;
 pub(super) use decide::{approve, decide, newcomers, promote, promote_to_gate};
+pub use shares::shared;

@@ -12,15 +12,14 @@ use crate::release::{
     assignment::Assignment,
     change::Change,
     command::{Decision, NoReply, Refusal, Reply},
-    decide::checks::{another_fact, find, held, wrong},
+    decide::checks::{another_fact, find, held, names_feature, wrong},
     rollout,
     state::{Release, Snapshot, State},
 };
 
 /// Whether a child can be told which variation wins.
-pub(in crate::release) fn knows(state: &Snapshot, child: ChildKey) -> bool {
-    let profile = state.children.get(child).and_then(|child| child.profile.as_deref());
-    profile.is_some_and(|profile| !profile.kind.is_manager() && profile.capabilities.has(FEATURE_WINNER))
+fn knows(state: &Snapshot, child: ChildKey) -> bool {
+    names_feature(state, child, FEATURE_WINNER)
 }
 
 pub(super) fn decide(state: &State, id: &str, variation: &str, now: Now) -> Result<Decision, NoReply> {

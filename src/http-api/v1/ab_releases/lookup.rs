@@ -74,7 +74,7 @@ impl Progress {
 
     pub fn stored(row: &ReleaseRow) -> Result<Self, store::StoreError> {
         let detail = json_columns::release_detail(row.release_key, &row.detail)?;
-        let strategy = Arc::new(json_columns::strategy(row.release_key, &row.id, &row.strategy)?);
+        let strategy = Arc::new(json_columns::strategy_of(row)?);
         Ok(Self {
             is_back: detail.is_back,
             failed: detail.failed,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
 
-use super::lookup::{ServiceRelease, find};
+use super::lookup::{Progress, ServiceRelease, find};
 use crate::{
     Context,
     context::PATIENCE,
@@ -78,6 +78,7 @@ pub(super) async fn handle(
 fn routers(state: &Snapshot, key: ReleaseKey, recorded: &Recorded) -> Vec<RouterShare> {
     let Some(release) = state.release(key) else { return Vec::new() };
     let Some(subject) = subject_of(&release.strategy) else { return Vec::new() };
+    let now = Progress::of(release);
     // In a hybrid there are agents, too, who give nobody's calls to variations.
     let leads = |part: &Assignment| !part.lacks_in(&release.strategy).contains(subject);
     let members = release.assignments.range(..).filter(|(_, part)| leads(part));
@@ -85,7 +86,7 @@ fn routers(state: &Snapshot, key: ReleaseKey, recorded: &Recorded) -> Vec<Router
         let router = state.children.get(*child)?.id.as_str().to_owned();
         let place = part.slot.stage_index().filter(|_| part.fetched && !part.status.is_over());
         let stage = recorded.stages.iter().find(|stage| place == Some(usize::from(stage.place)));
-        let shares = stage.map_or_else(|| recorded.all_stable(), |stage| stage.shares.clone());
+        let shares = stage.map_or_else(|| recorded.all_stable(), |stage| now.course().shares_in(stage));
         let stage = stage.map(|stage| stage.name.clone());
         let tells =
             state.traffic.get(*child).and_then(|router| router.services().find(|service| service.is_of(key)));

@@ -15,7 +15,7 @@ use language::{Stage, Strategy, analysis::MetricSource};
 use protocol::api::{PlannedCondition, PlannedMetric, PlannedPoint};
 use store::{
     Reader, StoreError,
-    rows::{AnalysisRunRow, PrecedentRow, StageResultRow},
+    rows::{AnalysisRunRow, PrecedentRow, ReleaseRow, StageResultRow},
 };
 
 /// Children of an earlier release that are looked at: what a version does many of them know, and some report a megabyte.
@@ -66,9 +66,7 @@ impl PlanHistory {
 /// An earlier release of a function.
 struct Earlier {
     function: String,
-    id: String,
-    key: u32,
-    strategy: String,
+    release: ReleaseRow,
     times: Vec<Time>,
     /// In the order of attempts.
     rows: Vec<StageResultRow>,
@@ -91,13 +89,12 @@ impl Earlier {
         let (Some(first), Some(last)) = (children.first(), children.last()) else { return Ok(None) };
         let rows = reader.stage_results(release_key, first.child_key, last.child_key).await?;
         let runs = reader.analysis_runs(release_key).await?;
-        let (function, key, strategy) = (function.to_owned(), release.release_key, release.strategy);
-        Ok(Some(Self { function, id, key, strategy, times, rows, runs }))
+        Ok(Some(Self { function: function.to_owned(), release, times, rows, runs }))
     }
 
     /// What its analyses measured by queries.
     fn measured(&self) -> Result<Vec<Measured>, StoreError> {
-        let strategy = json_columns::strategy(self.key, &self.id, &self.strategy)?;
+        let strategy = json_columns::strategy_of(&self.release)?;
         let rows = json_columns::runs_by_block(&self.runs, &strategy)?;
         let mut all = Vec::new();
         for (block, (stage, analysis)) in strategy.analyses().enumerate() {
@@ -109,7 +106,7 @@ impl Earlier {
                 matches!(metric.source, MetricSource::Query(_)) && !found.strata.is_empty()
             });
             all.extend(queries.map(|(metric, found)| {
-                Measured::of(&self.id, stage.clone(), analysis, metric, found.strata, run.looked_ms)
+                Measured::of(&self.release.id, stage.clone(), analysis, metric, found.strata, run.looked_ms)
             }));
         }
         Ok(all)
@@ -117,7 +114,7 @@ impl Earlier {
 
     /// The stage of the same name, or the last one in which both versions of the function were called.
     fn of(&self, stage: &Stage) -> Result<Option<Observed>, StoreError> {
-        let strategy = json_columns::strategy(self.key, &self.id, &self.strategy)?;
+        let strategy = json_columns::strategy_of(&self.release)?;
         let is_of_function =
             |found: &Stage| strategy.subject_key(found.subject).is_some_and(|key| key == self.function);
         let stages = || strategy.stages.iter().enumerate().filter(|(_, found)| is_of_function(found));
@@ -134,7 +131,7 @@ impl Earlier {
             }
         }
         let reports: Vec<Summary> = latest.into_values().collect();
-        let observed = || Observed::of(&self.id, &reports, found.new_traffic, seconds);
+        let observed = || Observed::of(&self.release.id, &reports, found.new_traffic, seconds);
         Ok((!reports.is_empty()).then(observed))
     }
 }

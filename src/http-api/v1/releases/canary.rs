@@ -1,5 +1,5 @@
-//! `POST /release` with a manifest: `kind: Release` registers one, `kind: CanaryRelease` creates a canary of one that is registered, or
-//! adopts or deprecates it.
+//! `POST /release` with a manifest: `kind: Release` registers one, `kind: CanaryRelease` creates a canary of one that is registered,
+//! changes its weight, or adopts or deprecates it.
 //!
 //! A canary is a release with one stage, and nothing of it is kept beside that release: what was asked for is known again by an
 //! annotation of its strategy, and how far it has come is read from the release each time. So whoever submits the same manifest again,
@@ -7,7 +7,8 @@
 //!
 //! At most one canary of a registered release is under way: the base of a second one would be gone once the first is adopted.
 //!
-//! Not here: changing the weight of a canary that is there.
+//! A weight is the share of the one stage. Another weight changes that in place: whoever gives out the calls is told at once, and what follows
+//! is as before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,6 +40,7 @@ use crate::{
 use ab_releases::{Fault, Kind, Uuid};
 use canary_releases::{Canary, Document, Transition, Translated};
 use domain::release::{
+    assignment::{Dated, ReleaseEvent},
     command::Command,
     lifecycle::{self, Adoption},
     next_action, rollout, stages,
@@ -131,11 +133,33 @@ pub(in crate::v1) async fn canary_release(ctx: &Context, canary: &Canary, asked:
         return create(ctx, canary, false, asked).await;
     };
     there.check(canary)?;
-    // Nobody could take part: it is planned once more.
     if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
-        return create(ctx, canary, true, asked).await;
+        return begin_again(ctx, canary, &there.id, asked).await;
     }
     carry_on(ctx, canary, &there, asked).await
+}
+
+/// Nobody could take part: it is planned once more, by the text that it was submitted with. If that had another weight, this one is chosen
+/// as soon as it has begun.
+async fn begin_again(ctx: &Context, canary: &Canary, id: &str, asked: Asked) -> Answer {
+    let weight = submitted_weight(ctx, id).await?.unwrap_or(canary.weight);
+    let (dry_run, by) = (asked.dry_run, asked.by.clone());
+    let answer = create(ctx, &Canary { weight, ..canary.clone() }, true, asked).await?;
+    let begun = There::find(ctx, id).await?.filter(|there| {
+        let is_under_way = matches!(Standing::of(&there.state), Standing::UnderWay);
+        is_under_way && !dry_run && there.weight() != u16::from(canary.weight)
+    });
+    if let Some(there) = begun {
+        ctx.engine.call(there.weigh(canary.weight), by, PATIENCE).await?;
+    }
+    Ok(answer)
+}
+
+/// The weight with which a canary was submitted, whatever was chosen since.
+async fn submitted_weight(ctx: &Context, id: &str) -> Result<Option<u8>, Problem> {
+    let row = ctx.engine.reader().release(id).await?;
+    let strategy = row.and_then(|row| language::check_stored(&row.strategy).strategy);
+    Ok(strategy.and_then(|strategy| u8::try_from(canary_releases::weight_of(&strategy)).ok()))
 }
 
 /// `is_again`: it was there, and nobody could take part.
@@ -174,7 +198,7 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
     let (status, mut body) = match submit_prepared(ctx, prepared, how, &caller).await {
         Err(problem) if is_again && problem.kind() == Some("id-taken") => {
             let detail = format!(
-                "nobody took part in canary release {id}, and its weight or its registered release has changed since: take another name"
+                "nobody took part in canary release {id}, and its registered release has changed since: take another name"
             );
             return Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail));
         }
@@ -278,14 +302,14 @@ async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -
     };
     check_note(ctx, &there.id, &by).await?;
     if dry_run {
-        return Ok(there.answer(before.counts.participants, Some(word), dry_run));
+        return Ok(there.answer(before.counts.participants, Some(&*word), dry_run));
     }
     for command in commands {
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
     }
     let after = show::detail(ctx, &there.id).await?.release;
     let is_changed = after.tag != before.tag;
-    Ok(there.answer(after.counts.participants, is_changed.then_some(word), dry_run))
+    Ok(there.answer(after.counts.participants, is_changed.then_some(&*word), dry_run))
 }
 
 /// Refuses another attempt of a canary that is over, where its registered release is no longer what the canary was made from: it would end
@@ -323,12 +347,19 @@ impl Wanted {
     }
 }
 
+/// Whether a stage of a release was passed over.
+fn is_passed_over(facts: &[Dated]) -> bool {
+    facts.iter().any(|dated| matches!(dated.fact, ReleaseEvent::StageSkipped { .. }))
+}
+
 /// A release that is there under the name of a canary.
 struct There {
     id: String,
     state: ReleaseState,
     /// Its routers have failed, and each is back at what served before.
     is_back: bool,
+    /// Its stage is passed over, as where it is adopted: nobody gives out calls by a weight any more.
+    is_passed_over: bool,
     strategy: Arc<Strategy>,
     adopts: Option<Arc<Adoption>>,
 }
@@ -342,6 +373,7 @@ impl There {
                 id: release.id.to_string(),
                 state: release.state.clone(),
                 is_back: release.counts.are_back(release.strategy.is_hybrid()),
+                is_passed_over: is_passed_over(&release.facts),
                 strategy: Arc::clone(&release.strategy),
                 adopts: release.adopts.clone(),
             })
@@ -351,9 +383,10 @@ impl There {
         }
         let Some(row) = ctx.engine.reader().release(id).await? else { return Ok(None) };
         let read = json_columns::release_detail(row.release_key, &row.detail).and_then(|detail| {
-            let strategy = json_columns::strategy(row.release_key, &row.id, &row.strategy)?;
+            let strategy = Arc::new(json_columns::strategy_of(&row)?);
             let (state, is_back, adopts) = (detail.state, detail.is_back, detail.adopts);
-            Ok(Self { id: row.id, state, is_back, strategy: Arc::new(strategy), adopts })
+            let is_passed_over = is_passed_over(&detail.facts);
+            Ok(Self { id: row.id, state, is_back, is_passed_over, strategy, adopts })
         });
         Ok(Some(read.inspect_err(|error| ctx.engine.unreadable().note(error))?))
     }
@@ -403,23 +436,29 @@ impl There {
         canary: Wanted,
         may_approve: bool,
         by: &By,
-    ) -> Result<Option<(&'static str, Vec<Command>)>, Problem> {
+    ) -> Result<Option<(String, Vec<Command>)>, Problem> {
+        let is_same_weight = u16::from(canary.weight) == self.weight();
         match (canary.transition, Standing::of(&self.state)) {
             (_, Standing::Ended) => {
                 Err(self.wrong(&format!("ended as {}: create another one", self.state.name())))
             }
-            (Transition::None, Standing::Planned | Standing::UnderWay) => {
-                let weight = self.weight();
-                if u16::from(canary.weight) == weight {
-                    return Ok(None);
-                }
-                let detail = format!(
-                    "the weight of canary release {} is {weight}, and this version of choirmaster doesn't change it yet",
-                    self.id
-                );
-                Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
+            (Transition::None, Standing::Planned | Standing::UnderWay | Standing::Adopted)
+                if is_same_weight =>
+            {
+                Ok(None)
             }
-            (Transition::None, Standing::Adopted) if u16::from(canary.weight) == self.weight() => Ok(None),
+            (Transition::None, Standing::Planned) => {
+                Err(self.wrong("has not begun: its weight can be changed once it has"))
+            }
+            (Transition::None, Standing::UnderWay) if self.is_passed_over => {
+                Err(self.wrong("is being adopted: its weight can't be changed any more"))
+            }
+            (Transition::None, Standing::UnderWay) if self.state.pause().is_some() => {
+                Err(self.wrong("is paused: resume it before its weight changes"))
+            }
+            (Transition::None, Standing::UnderWay) => {
+                Ok(Some((format!("weight {}", canary.weight), vec![self.weigh(canary.weight)])))
+            }
             (Transition::None | Transition::Deprecated, Standing::Adopted) => {
                 let why = "was adopted, and can't be changed or deprecated any more: release another version";
                 Err(self.wrong(why))
@@ -438,16 +477,23 @@ impl There {
                 "has failed at each of its routers, which are back at what served before: deprecate it, or resume it, which ends it, and \
                  retry it",
             )),
-            (Transition::Adopted, Standing::UnderWay) => Ok(Some(("adopted", self.adopt()))),
+            (Transition::Adopted, Standing::UnderWay) => Ok(Some(("adopted".to_owned(), self.adopt()))),
             (Transition::Adopted, Standing::Adopted) | (Transition::Deprecated, Standing::Back(_)) => {
                 Ok(None)
             }
             (Transition::Deprecated, Standing::Planned | Standing::UnderWay) => {
                 let (release, note) = (self.id.clone(), by.note.clone());
                 let abort = lifecycle::Command::Abort { release, note, by: Some(by.actor.name()) };
-                Ok(Some(("deprecated", vec![Command::Lifecycle(abort)])))
+                Ok(Some(("deprecated".to_owned(), vec![Command::Lifecycle(abort)])))
             }
         }
+    }
+
+    /// The canary gets so much from now on, in percent.
+    fn weigh(&self, weight: u8) -> Command {
+        let (release, stage) = (self.id.clone(), STAGE.to_owned());
+        let new = u16::from(weight.min(100)) * 100;
+        Command::Rollout(rollout::Command::ChooseShares { release, stage, new })
     }
 
     /// Its stage is passed over, and what follows opens. Each of them changes nothing where it is done already.

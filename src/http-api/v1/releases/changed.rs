@@ -134,6 +134,7 @@ fn words(event: &Value) -> Option<String> {
         "stage_skipped" => format!("skipped stage {}", field("stage")),
         "untested_rolled_out" => "rolled out to those without calls".to_owned(),
         "winner_chosen" => format!("chose variation {}", field("variation")),
+        "shares_chosen" => format!("chose other shares for stage {}", field("stage")),
         "routers_back" => "brought all routers back".to_owned(),
         "analysis_extended" => format!("let the analysis of {} go on", field("of")),
         "verdict" => format!("judged {}: {}", field("of"), field("verdict")),

@@ -71,8 +71,9 @@ pub struct SubmissionParts {
 /// The same id with the same content is answered 200 and changes nothing, unless nobody could take part: then it is planned
 /// once more. With other content it is refused.
 ///
-/// A text of `kind: Release` is registered, and one of `kind: CanaryRelease` becomes a release. The same `CanaryRelease` with another
-/// `spec.transition` is adopted or deprecated: `changed` says what became of it. To adopt takes the role approver.
+/// A text of `kind: Release` is registered, and one of `kind: CanaryRelease` becomes a release. The same `CanaryRelease` with another weight
+/// gets that from now on, and with another `spec.transition` it is adopted or deprecated: `changed` says what became of it. To adopt
+/// takes the role approver.
 #[utoipa::path(post, path = "/release", operation_id = "submit_release", tag = "releases",
     params(Parameters),
     request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
@@ -83,7 +84,8 @@ pub struct SubmissionParts {
         (status = 200, body = Submitted,
             description = "It was there already, and was changed if `changed` says so; or it was a dry run."),
         (status = 409, body = api::Problem, content_type = "application/problem+json",
-            description = "The id has other content, or a release is in the way; or a CanaryRelease is not in a state for its transition."),
+            description = "The id has other content, or a release is in the way; or a CanaryRelease is not in a state for its transition or \
+                for another weight."),
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
         (status = 415, body = api::Problem, content_type = "application/problem+json",
             description = "Neither YAML nor multipart."),

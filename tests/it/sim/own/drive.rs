@@ -197,6 +197,7 @@ impl World {
             runtime: &own.runtime,
             handed: &own.handed,
             chosen: &self.overseer.chosen,
+            shared: &self.overseer.shared,
             at: self.at,
         };
         let deeds = own.watched.look(&scene);
@@ -250,6 +251,7 @@ impl World {
                 runtime: &own.runtime,
                 handed: &own.handed,
                 chosen: &self.overseer.chosen,
+                shared: &self.overseer.shared,
                 at,
             };
             let table = ::agent::data_plane::table_form(table);

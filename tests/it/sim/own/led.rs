@@ -1,7 +1,7 @@
 //! Services that own agents lead: what a table may give to whom, who moves when shares change, and what is left in the end.
 //!
-//! - A table gives the variations of a service what the stage in hand orders, no more and no less; before the first stage and after a
-//!   roll-back all to the stable one, after a roll-out all to the winner, alone once the release is over.
+//! - A table gives the variations of a service what the stage in hand orders, or what an operator chose for it, no more and no less; before
+//!   the first stage and after a roll-back all to the stable one, after a roll-out all to the winner, alone once the release is over.
 //! - All routers draw the same users by the same shares, in every attempt at a release: salt and buckets are one for all.
 //! - While shares only grow, nobody whom a variation has is given to another one.
 //! - A release that is stored as taken back is one whose variations get nothing at any router that was not let off.
@@ -17,6 +17,7 @@ use domain::release::{
     lifecycle, rollout,
     state::{End, Release, ReleaseState},
 };
+use language::Stage;
 use model::{Outcome, ReleaseKey};
 use traffic::Bucket;
 
@@ -135,11 +136,32 @@ pub fn check_ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<(), Str
         let is_alone = is.len() == 1 && is.values().all(|share| *share == WHOLE);
         return is_alone.then_some(()).ok_or_else(|| format!("{is:?}, and no release is in hand"));
     };
-    (is == ordered).then_some(()).ok_or_else(|| format!("{is:?}, and the stage in hand orders {ordered:?}"))
+    let is_ordered = ordered.contains(&is);
+    is_ordered.then_some(()).ok_or_else(|| format!("{is:?}, and the stage in hand orders {ordered:?}"))
 }
 
-/// `None`: nothing in hand concerns the service.
-fn ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<Option<BTreeMap<String, u16>>, String> {
+/// What the variations of a service get in a stage by what its router was told, each of which the root has stored.
+fn told(stage: &Stage, root: Option<&String>, scene: &Scene<'_>) -> Result<Vec<u16>, String> {
+    let work = scene.state.work.as_ref();
+    let Some(new) = work.and_then(|work| work.shares.get(&stage.name)) else {
+        return Ok(stage.shares.clone());
+    };
+    let is_stored = root.is_some_and(|root| scene.shared.contains(&(root.clone(), stage.name.clone(), *new)));
+    is_stored
+        .then(|| vec![WHOLE - new, *new])
+        .ok_or_else(|| format!("nobody chose {new} for {} of {root:?}", stage.name))
+}
+
+/// What may be in force of a stage that is over, or has failed and keeps its shares: it hears of no others any more.
+fn once(stage: &Stage, root: Option<&String>, scene: &Scene<'_>) -> Vec<Vec<u16>> {
+    let of = |(of, name, new): &(String, String, u16)| {
+        (root == Some(of) && *name == stage.name).then(|| vec![WHOLE - new, *new])
+    };
+    scene.shared.iter().filter_map(of).chain([stage.shares.clone()]).collect()
+}
+
+/// One of these; `None`: nothing in hand concerns the service.
+fn ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<Option<Vec<BTreeMap<String, u16>>>, String> {
     let Some(work) = &scene.state.work else { return Ok(None) };
     let Some(walk) = work.walk() else { return Ok(None) };
     let led = &scene.state.services[&service.name];
@@ -154,18 +176,18 @@ fn ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<Option<BTreeMap<S
     let (subject, of) = (strategy.functions.len() + which, &strategy.services[which]);
     let names = || of.variations.iter().map(|variation| variation.name.to_string());
     let all_to = |which: usize| {
-        names().enumerate().map(|(at, name)| (name, if at == which { WHOLE } else { 0 })).collect()
+        vec![names().enumerate().map(|(at, name)| (name, if at == which { WHOLE } else { 0 })).collect()]
     };
     let until = |stage: usize| {
         let mut own = strategy.stages.iter().take(stage + 1).filter(|stage| stage.subject == subject);
-        own.next_back().map(|stage| stage.shares.clone())
+        own.next_back()
     };
     let root = of.variations.get(1).and_then(|one| brought_by(one.name.as_str()));
     let winner = || {
         if let Some(chosen) = root.as_ref().and_then(|root| scene.chosen.get(root)) {
             return *chosen;
         }
-        let last = until(strategy.stages.len()).unwrap_or_default();
+        let last = until(strategy.stages.len()).map(|stage| stage.shares.clone()).unwrap_or_default();
         let best = last.iter().skip(1).max().copied();
         last.iter().skip(1).position(|share| Some(*share) == best).map_or(1, |at| at + 1)
     };
@@ -174,7 +196,15 @@ fn ordered(service: &ServiceForm, scene: &Scene<'_>) -> Result<Option<BTreeMap<S
         (Some(_), _) if is_undo => all_to(0),
         (Some(_), _) if matches!(handed.offer.form, Form::Rollout { .. }) => all_to(winner()),
         (Some(testing), _) => match until(testing.stage) {
-            Some(shares) => names().zip(shares).collect(),
+            Some(stage) => {
+                let is_tested = strategy.stages.get(testing.stage).is_some_and(|of| of.name == stage.name);
+                let may_be = if is_tested && testing.kept.is_none() {
+                    vec![told(stage, root.as_ref(), scene)?]
+                } else {
+                    once(stage, root.as_ref(), scene)
+                };
+                may_be.into_iter().map(|shares| names().zip(shares).collect()).collect()
+            }
             None => all_to(0),
         },
         (None, Some(ending)) if ending.next == "rollout" => all_to(winner()),
@@ -293,6 +323,13 @@ impl World {
                 Change::Rollout(rollout::Change::WinnerChosen { release, variation, .. }) => {
                     let Some(id) = found(release) else { continue };
                     self.overseer.chosen.insert(id, usize::from(*variation));
+                }
+                Change::Rollout(rollout::Change::SharesChosen { release, stage, new, .. }) => {
+                    let Some(id) = found(release) else { continue };
+                    let stage =
+                        &self.managers[0].release(*release).unwrap().strategy.stages[usize::from(*stage)];
+                    let shared = (id, stage.name.clone(), *new);
+                    self.overseer.shared.insert(shared);
                 }
                 // It is as it was when it was submitted.
                 Change::Lifecycle(lifecycle::Change::Replanned { release, .. }) => {

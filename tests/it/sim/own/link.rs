@@ -16,7 +16,9 @@ use domain::{
 };
 use engine::json_columns;
 use language::offer;
-use model::{Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, Leads};
+use model::{
+    Capabilities, ChildId, ChildKind, FEATURE_INTERIM, FEATURE_SHARES, FEATURE_VALUES, FEATURE_WINNER, Leads,
+};
 use protocol::{EndStageAnswer, FollowUp, ManagerTime, ResultRequest, StageSummary};
 
 use super::{Handed, Own};
@@ -36,17 +38,21 @@ const FORBIDDEN: u16 = 403;
 /// What is said to the manager for an act; `None`: it is nothing of the manager's.
 pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> {
     let id = || own.id().unwrap_or_default().to_owned();
-    let patient = |command, skipped: &[String]| {
-        let time_limit = Patience { wait_ms: WAIT_MS, held: Vec::new(), skipped: skipped.to_vec() };
+    let patient = |command, skipped: &[String], shares: &BTreeMap<String, u16>| {
+        let (skipped, shares) = (skipped.to_vec(), shares.clone());
+        let time_limit = Patience { wait_ms: WAIT_MS, held: Vec::new(), skipped, shares };
         Request::Patient(Box::new(command), time_limit)
     };
     match (act, errand) {
-        (Act::Poll, _) => Some(patient(Command::Children(children::Command::Poll(poll(own))), &[])),
-        (Act::EndStage { offer, stage, skipped }, _) => {
+        (Act::Poll, _) => {
+            let poll = Command::Children(children::Command::Poll(poll(own)));
+            Some(patient(poll, &[], &BTreeMap::new()))
+        }
+        (Act::EndStage { offer, stage, skipped, shares }, _) => {
             let (child, offer, stage) = (id(), offer.clone(), stage.clone());
             let command =
                 Command::Members(members::Command::EndStage { child, offer, stage, failures: None });
-            Some(patient(command, skipped))
+            Some(patient(command, skipped, shares))
         }
         (Act::Fetch { offer, .. }, _) => {
             let command = members::Command::Fetch { child: id(), offer: offer.clone() };
@@ -60,7 +66,8 @@ pub(super) fn request(own: &Own, act: &Act, errand: &Errand) -> Option<Request> 
 }
 
 fn poll(own: &Own) -> Poll {
-    let features = [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER].map(str::to_owned).into();
+    let features =
+        [FEATURE_INTERIM, FEATURE_VALUES, FEATURE_WINNER, FEATURE_SHARES].map(str::to_owned).into();
     let routers = own.is_router.then(|| "embedded".to_owned()).into_iter().collect();
     let runtimes = own.is_router.then(Vec::new);
     let capabilities =
@@ -122,16 +129,24 @@ pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -
             Event::Polled { took_ms, answer: Ok(polled) }
         }
         (
-            Act::EndStage { offer, stage, skipped },
-            Reply::EndStage { end, rollback, skip, winner, accepted },
+            Act::EndStage { offer, stage, skipped, shares: known },
+            Reply::EndStage { end, rollback, skip, winner, shares, accepted },
         ) => {
             let then = rollback.then_some(FollowUp::Rollback);
             Event::EndStage {
                 offer: offer.clone(),
                 stage: stage.clone(),
                 skipped: skipped.clone(),
+                shares: known.clone(),
                 took_ms,
-                answer: Ok(EndStageAnswer { end_stage: end || rollback, then, skip, winner, accepted }),
+                answer: Ok(EndStageAnswer {
+                    end_stage: end || rollback,
+                    then,
+                    skip,
+                    winner,
+                    shares,
+                    accepted,
+                }),
             }
         }
         (Act::Send(number), Reply::Stored) => Event::Sent { number: *number, answer: Ok(None) },
@@ -150,10 +165,11 @@ pub(super) fn event(act: &Act, response: Response, took_ms: u64, time_ms: i64) -
 fn refused(act: &Act, refusal: &Refusal, took_ms: u64) -> Event {
     let is_lost_state = matches!(refusal, Refusal::UnknownChild(_) | Refusal::NeverOffered { .. });
     match act {
-        Act::EndStage { offer, stage, skipped } if is_lost_state => Event::EndStage {
+        Act::EndStage { offer, stage, skipped, shares } if is_lost_state => Event::EndStage {
             offer: offer.clone(),
             stage: stage.clone(),
             skipped: skipped.clone(),
+            shares: shares.clone(),
             took_ms,
             answer: Ok(EndStageAnswer {
                 end_stage: true,
@@ -179,8 +195,8 @@ pub(super) fn failed(act: &Act, trouble: Trouble, took_ms: u64) -> Event {
         Act::Look(_) => Event::Looked(Err(trouble)),
         Act::Join => Event::Joined(Err(trouble)),
         Act::Poll => Event::Polled { took_ms, answer: Err(trouble) },
-        Act::EndStage { offer, stage, skipped } => {
-            Event::EndStage { offer, stage, skipped, took_ms, answer: Err(trouble) }
+        Act::EndStage { offer, stage, skipped, shares } => {
+            Event::EndStage { offer, stage, skipped, shares, took_ms, answer: Err(trouble) }
         }
         Act::Send(number) => Event::Sent { number, answer: Err(trouble) },
         Act::Report { run, stage } => Event::Reported { run, stage, sent_ms: 0, answer: Err(trouble) },

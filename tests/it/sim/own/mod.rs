@@ -212,6 +212,9 @@ impl Own {
         let mut state: Option<State> = text.map(|text| serde_json::from_str(&text).expect("what was saved"));
         if let Some((state, flaw)) = state.as_mut().zip(flaw) {
             led::bend(&mut state.services, flaw, state.work.is_some());
+            if let (Flaw::ForgetsShares, Some(work)) = (flaw, &mut state.work) {
+                work.shares.clear();
+            }
         }
         let settings = Settings {
             keep_base_ms: self.keep_base_ms,

@@ -119,6 +119,8 @@ pub struct Scene<'a> {
     pub handed: &'a BTreeMap<String, Handed>,
     /// The variations that operators chose, by release.
     pub chosen: &'a BTreeMap<String, usize>,
+    /// The shares that they chose: by release, stage, and what the variation beside the stable one gets.
+    pub shared: &'a BTreeSet<(String, String, u16)>,
     pub at: u64,
 }
 
@@ -385,7 +387,10 @@ fn truth(proxy: &Proxy, split: &str, stable: &str) -> [Truth; 2] {
 
 /// What differs from what is on disk, beside what is only counted.
 fn unsaved(state: &State, disk: &State) -> Option<&'static str> {
-    let work = |state: &State| state.work.as_ref().map(|work| (work.skipped.clone(), work.begun));
+    let work = |state: &State| {
+        let work = state.work.as_ref();
+        work.map(|work| (work.skipped.clone(), work.shares.clone(), work.begun))
+    };
     let glance = |state: &State| Glance::of(state, &Glance::default());
     if glance(state) != glance(disk) || work(state) != work(disk) {
         Some("its work")
