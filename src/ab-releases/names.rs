@@ -84,7 +84,11 @@ impl Names {
             Kind::TargetGroup => self.groups.values().any(|used| used == name),
             // What a release adopts goes with it; what its annotations say holds nobody up.
             Kind::RegisteredRelease
-            | Kind::Tenant Kind::User | Kind::Release | Kind::Stage | Kind::Strategy => false,
+            | Kind::Tenant
+            | Kind::User
+            | Kind::Release
+            | Kind::Stage
+            | Kind::Strategy => false,
         }
     }
 }

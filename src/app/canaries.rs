@@ -20,14 +20,7 @@
 mod changes;
 mod disk;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::pending,
-    io,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, future::pending, io, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tokio::{
@@ -64,8 +57,8 @@ const LOOK_AWAY: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_AT_LAST: Duration = Duration::from_secs(30);
 
-/// Most that is tried again before changes are looked for.
-const MAX_AGAIN: usize = 16;
+/// Most that is done, and most that is tried again, before changes are looked for.
+const MAX_AT_ONCE: usize = 16;
 
 /// Releases that are registered at once. Canaries are submitted one after the other, so that of two of one release the first is created.
 const AT_ONCE: usize = 8;
@@ -94,9 +87,11 @@ struct Known {
 
 /// What has become of what was said of a subject.
 #[derive(Debug)]
-struct Tried {
+struct Attempt {
     outcome: Outcome,
     is_news: bool,
+    /// False: its turn is still to come.
+    is_tried: bool,
     /// If it waits, when it is tried again.
     again: Instant,
     pause: Duration,
@@ -112,14 +107,13 @@ struct Folder {
     number: u64,
     files: BTreeMap<String, Known>,
     pending: BTreeMap<String, Pending>,
-    /// Files that were not there any more, and when that was seen of the last of them.
-    missed: BTreeSet<String>,
-    missed_at: Instant,
+    /// Files that were not there any more, and when that is to be confirmed.
+    missed: BTreeMap<String, Instant>,
     /// When something has happened last.
     changed_at: Instant,
     look_at: Instant,
     seen: Seen,
-    tried: BTreeMap<Subject, Tried>,
+    tried: BTreeMap<Subject, Attempt>,
     /// When canaries that could not be deprecated are tried again.
     deprecate_at: Option<Instant>,
     fault: Option<String>,
@@ -138,8 +132,7 @@ impl Folder {
             number: 0,
             files: BTreeMap::new(),
             pending: BTreeMap::new(),
-            missed: BTreeSet::new(),
-            missed_at: now,
+            missed: BTreeMap::new(),
             changed_at: now,
             look_at: now,
             seen: Seen::default(),
@@ -167,6 +160,10 @@ impl Folder {
                 self.look().await;
             }
             self.read().await;
+            // What happened while files were looked at comes before what is concluded from them.
+            if let Some(told) = self.changes.as_ref().map(Changes::take) {
+                self.notice(told);
+            }
             self.act().await;
             self.show();
             let due = self.due();
@@ -191,7 +188,7 @@ impl Folder {
     }
 
     fn next_look(&self) -> Instant {
-        if self.missed.is_empty() { self.look_at } else { self.look_at.min(self.missed_at + QUIET) }
+        self.missed.values().copied().fold(self.look_at, Instant::min)
     }
 
     fn notice(&mut self, told: io::Result<Vec<Change>>) {
@@ -205,7 +202,7 @@ impl Folder {
                 Change::Writing(file) => self.expect(file, now + LOOK),
                 Change::Gone(file) => {
                     self.pending.remove(&file);
-                    self.miss(file, now);
+                    self.miss(file, now + QUIET);
                 }
                 Change::Anything => self.look_at = now,
                 Change::Away => self.lose(Duration::ZERO),
@@ -224,25 +221,26 @@ impl Folder {
         self.pending.insert(file, Pending { due, stamp: None });
     }
 
-    /// A file isn't there.
-    fn miss(&mut self, file: String, now: Instant) {
-        if self.files.contains_key(&file) && self.missed.insert(file) {
-            self.missed_at = now;
+    /// A file isn't there, which is to be confirmed then.
+    fn miss(&mut self, file: String, confirmed_at: Instant) {
+        if self.files.contains_key(&file) {
+            let at = self.missed.entry(file).or_insert(confirmed_at);
+            *at = confirmed_at.min(*at);
         }
     }
 
     /// Looks which files are there, and which have changed.
     async fn look(&mut self) {
+        let began = Instant::now();
         match self.list().await {
             Ok(listed) => {
-                let now = Instant::now();
-                (self.fault, self.look_at) = (None, now + LOOK);
-                self.compare(listed.files, now);
+                (self.fault, self.look_at) = (None, began + LOOK);
+                self.compare(listed.files, began);
             }
             Err(error) => {
                 let path = self.path.display();
                 self.fault =
-                    Some(format!("{path} can't be watched, and nothing is deprecated meanwhile: {error}"));
+                    Some(format!("{path} can't be watched, and nothing in it is done meanwhile: {error}"));
                 self.lose(LOOK_AWAY);
                 self.pending.clear();
                 self.missed.clear();
@@ -274,19 +272,19 @@ impl Folder {
         spawn_blocking(move || disk::list(&path)).await?
     }
 
+    /// `now`: when the look began.
     fn compare(&mut self, listed: BTreeMap<String, Result<Stamp, String>>, now: Instant) {
-        // Those that were missed for a while.
-        let are_gone = now >= self.missed_at + QUIET;
         let missing: Vec<String> =
             self.files.keys().filter(|file| !listed.contains_key(*file)).cloned().collect();
         for file in missing {
-            if are_gone && self.missed.contains(&file) {
+            if self.missed.get(&file).is_some_and(|at| *at <= now) {
                 self.files.remove(&file);
             } else {
-                self.miss(file, now);
+                // Where nobody tells of changes, a folder may look older than it is for so long.
+                self.miss(file, now + LOOK);
             }
         }
-        self.missed.retain(|file| self.files.contains_key(file) && !listed.contains_key(file));
+        self.missed.retain(|file, _| self.files.contains_key(file) && !listed.contains_key(file));
         for (file, stamp) in listed {
             let known = self.files.get(&file).and_then(|known| known.stamp);
             match stamp {
@@ -324,13 +322,13 @@ impl Folder {
         // Whatever is not read now has another stamp at the next look.
         for (file, content) in read.await.unwrap_or_default() {
             match content {
-                Content::Gone => self.miss(file, now),
+                Content::Gone => self.miss(file, now + LOOK),
                 Content::Changing(stamp) => {
                     self.pending.insert(file, Pending { due: now + QUIET, stamp: Some(stamp) });
                 }
                 Content::Read { stamp, said } => {
                     self.files_read += 1;
-                    self.files.insert(file, Known { stamp, said: said.map(Arc::new) });
+                    self.files.insert(file, Known { stamp, said });
                 }
             }
             self.changed_at = now;
@@ -338,10 +336,10 @@ impl Folder {
     }
 
     fn listing(&self) -> Listing {
-        let there = self.files.iter().filter(|(file, _)| !self.missed.contains(*file));
-        let files = there.map(|(file, known)| (file.clone(), known.said.as_ref().ok().cloned()));
+        let files = self.files.iter().map(|(file, known)| (file.clone(), known.said.as_ref().ok().cloned()));
         let quiet = Instant::now().saturating_duration_since(self.changed_at);
-        let is_known = self.changes.is_some() && self.pending.is_empty() && self.missed.is_empty();
+        let is_read = self.files.values().all(|known| known.stamp.is_some());
+        let is_known = self.changes.is_some() && self.pending.is_empty() && self.missed.is_empty() && is_read;
         let rest = if !is_known || quiet < QUIET {
             Rest::None
         } else if quiet < CALM {
@@ -361,6 +359,8 @@ impl Folder {
         if !wishes.is_empty() {
             self.hurry(&wishes);
         }
+        let later = wishes.split_off(wishes.len().min(MAX_AT_ONCE));
+        self.put_off(later, &mut after);
         wishes.extend(self.again(&listing));
         let (releases, others): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(registers);
         for (wishes, at_once) in [(releases, AT_ONCE), (others, 1)] {
@@ -408,21 +408,42 @@ impl Folder {
         let now = Instant::now();
         let said = listing.said();
         let waiting = self.tried.iter_mut().filter(|(_, tried)| matches!(tried.outcome, Outcome::Waiting(_)));
-        let due = waiting.filter(|(_, tried)| tried.again <= now).take(MAX_AGAIN);
+        let due = waiting.filter(|(_, tried)| tried.again <= now).take(MAX_AT_ONCE);
         let wishes = due.filter_map(|(subject, tried)| {
             tried.pause = (tried.pause * 2).min(AGAIN_AT_LAST);
             tried.again = now + tried.pause;
             let (file, document) = said.get(subject)?;
             let (file, document) = ((*file).to_owned(), Arc::clone(document));
-            Some(Wish::Submit { file, document, is_news: tried.is_news })
+            // Somebody may have registered a release otherwise while this waited.
+            let may_be_old = tried.is_tried && matches!(subject, Subject::Release(_));
+            Some(Wish::Submit { file, document, is_news: tried.is_news && !may_be_old })
         });
         wishes.collect()
     }
 
     fn note(&mut self, subject: Subject, outcome: Outcome, is_news: bool) {
-        let first =
-            || Tried { outcome: Outcome::Applied, is_news, again: Instant::now() + AGAIN, pause: AGAIN };
-        self.tried.entry(subject).or_insert_with(first).outcome = outcome;
+        let again = Instant::now() + AGAIN;
+        let first = || Attempt { outcome: Outcome::Applied, is_news, is_tried: true, again, pause: AGAIN };
+        let tried = self.tried.entry(subject).or_insert_with(first);
+        (tried.outcome, tried.is_tried) = (outcome, true);
+    }
+
+    /// Puts off what is more than is done at once.
+    fn put_off(&mut self, wishes: Vec<Wish>, after: &mut Seen) {
+        let now = Instant::now();
+        for wish in wishes {
+            match wish {
+                Wish::Submit { document, is_news, .. } => {
+                    let outcome = Outcome::Waiting("its turn comes soon".to_owned());
+                    let tried = Attempt { outcome, is_news, is_tried: false, again: now, pause: AGAIN };
+                    self.tried.insert(Subject::of(&document), tried);
+                }
+                Wish::Deprecate { canary, .. } => {
+                    after.keep(&canary, &self.seen);
+                    self.deprecate_at = Some(now);
+                }
+            }
+        }
     }
 
     /// Shows the folder as it is now, and logs what has gone wrong or right since.
@@ -471,7 +492,7 @@ impl Folder {
         let first = said.get(&subject).map_or(file, |(first, _)| *first);
         let (state, why) = match self.tried.get(&subject).map(|tried| &tried.outcome) {
             // One that was missed may have this name from now on.
-            _ if first != file && !self.missed.contains(file) => {
+            _ if first != file && !self.missed.contains_key(first) => {
                 let (kind, name) = (subject.kind(), subject.name());
                 let why =
                     format!("{kind} {name} stands in {first}, too, and that counts: remove one of the two");

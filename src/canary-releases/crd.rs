@@ -1,4 +1,4 @@
-//! What a Kubernetes is told of the two kinds: a `CustomResourceDefinition` of each.
+//! What Kubernetes is told of the two kinds: a `CustomResourceDefinition` of each.
 //!
 //! Fields, their types and what is said of them come from the forms into which manifests are read, so nothing here follows those by hand.
 //! What is added are limits that show in the manifest alone. Whatever a schema refuses, [`super::read()`] or [`super::translate()`] refuses
@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use language::{MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol};
+use language::{MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, ProxyProtocol};
 use model::MAX_RELEASE_ID_LEN;
 use protocol::canary_releases::{CanaryReleaseSpec, ReleaseSpec};
 use serde_json::{Map, Value, json};
-use traffic::desired::{MAX_HOSTS, MAX_TARGETS};
+use traffic::desired::{MAX_HOSTS, MAX_TARGETS, TlsEnd};
 use utoipa::ToSchema;
 
 use super::{
@@ -35,6 +35,9 @@ const MAX_NAME: usize = 63;
 
 /// Of a part of a release, which is whole segments, or `/`.
 const PATH: &str = "^(/|(/[A-Za-z0-9._~-]+)+)$";
+
+/// Of a time as the language writes it, which may stand between spaces. How long it may be is not said: units add up.
+const TIME: &str = r"^\W*(0+|([0-9.]+(d|h|ms|m|s))+)\W*$";
 
 /// A text without control characters but line breaks and tabs.
 const TEXT: &str = r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F]*$";
@@ -114,6 +117,9 @@ fn release() -> Value {
         ("services[].ports[].hosts", set(MAX_HOSTS)),
         ("services[].ports[].hosts[]", json!({"pattern": "^[a-z0-9.-]+$"})),
         ("services[].ports[].path", json!({"pattern": PATH.replace("/|", "")})),
+        ("services[].ports[].tls", json!({"enum": TlsEnd::ALL.map(TlsEnd::name)})),
+        ("services[].proxyProtocol", json!({"enum": ProxyProtocol::ALL.map(ProxyProtocol::name)})),
+        ("services[].drain", json!({"pattern": TIME})),
         ("versions", list("version", MAX_VERSIONS)),
         ("versions[]", json!({"required": ["targets"]})),
         ("versions[].version", json!({"minimum": 1})),

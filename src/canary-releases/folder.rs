@@ -10,8 +10,9 @@
 //! | the same in another file | nothing |
 //!
 //! To deprecate can't be reversed, so nothing is concluded from less than it takes. While files are still to be read, the canary may stand
-//! in one of them. What was seen in another folder under this path, or by an earlier process, is only missed once the folder was at rest for
-//! a while, and has a manifest: one that isn't mounted, or is being filled, looks empty.
+//! in one of them; and whoever replaces a file by another may take a while between the two, so the folder has to be at rest. What was seen in
+//! another folder under this path, or by an earlier process, is only missed where the folder has a manifest: one that isn't mounted, or is
+//! another one than was meant, has none.
 //!
 //! Not here: how a folder is read, when it is, and what becomes of a wish.
 
@@ -64,9 +65,9 @@ impl Subject {
 pub enum Rest {
     /// It can't be read, or there is something in it that nobody has read yet.
     None,
-    /// Whoever replaces a file by another has done so.
+    /// All of it was read.
     Short,
-    /// Whoever fills a folder has done so.
+    /// Whoever fills a folder, or replaces one file by another, has done so.
     Long,
 }
 
@@ -81,6 +82,10 @@ pub struct Listing {
 }
 
 impl Listing {
+    fn has_manifest(&self) -> bool {
+        self.files.values().any(Option::is_some)
+    }
+
     /// What is said of each subject, and by which file: the first of several.
     #[must_use]
     pub fn said(&self) -> BTreeMap<Subject, (&str, &Arc<Document>)> {
@@ -153,10 +158,10 @@ impl Seen {
         self.said.contains_key(subject)
     }
 
-    /// Canaries that would be deprecated if the folder weren't empty, and their files.
+    /// Canaries that would be deprecated if the folder had a manifest, and their files.
     #[must_use]
     pub fn in_doubt(&self, now: &Listing) -> Vec<(&str, &str)> {
-        if !now.files.is_empty() || now.rest < Rest::Long {
+        if now.has_manifest() || now.rest < Rest::Long {
             return Vec::new();
         }
         let canaries = self.said.iter().filter(|(subject, _)| matches!(subject, Subject::Canary(_)));
@@ -191,10 +196,14 @@ pub fn differ(before: &Seen, now: &Listing) -> Vec<Wish> {
         before.said.get(subject).and_then(|known| known.document.as_ref()) != Some(document)
     };
     let submitted = said.iter().filter(|(subject, (_, document))| is_new(subject, document));
-    let submit = |(_, (file, document)): (&Subject, &(&str, &Arc<Document>))| Wish::Submit {
-        file: (*file).to_owned(),
-        document: Arc::clone(document),
-        is_news: before.read == Some(now.folder),
+    let submit = |(subject, (file, document)): (&Subject, &(&str, &Arc<Document>))| {
+        // In a folder that takes the place of another one, what says something else than it did is news, too.
+        let is_changed = before.said.get(subject).is_some_and(|known| known.document.is_some());
+        Wish::Submit {
+            file: (*file).to_owned(),
+            document: Arc::clone(document),
+            is_news: is_changed || before.read == Some(now.folder),
+        }
     };
     let (releases, canaries): (Vec<_>, Vec<_>) =
         submitted.partition(|(subject, _)| matches!(subject, Subject::Release(_)));
@@ -210,10 +219,6 @@ pub fn differ(before: &Seen, now: &Listing) -> Vec<Wish> {
 /// Whether what no manifest says any more is no longer said, as far as can be concluded.
 fn is_gone(said: &Said, now: &Listing) -> bool {
     let may_stand_there = now.files.get(&said.file).is_some_and(Option::is_none);
-    let is_sure = if said.folder == Some(now.folder) {
-        now.rest > Rest::None
-    } else {
-        now.rest == Rest::Long && !now.files.is_empty()
-    };
-    is_sure && !may_stand_there
+    let is_here = said.folder == Some(now.folder) || now.has_manifest();
+    now.rest == Rest::Long && is_here && !may_stand_there
 }

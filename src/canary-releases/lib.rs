@@ -4,7 +4,7 @@
 //! versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
 //! submit one. That stage lasts until somebody says otherwise.
 //!
-//! [`crd`] says to a Kubernetes what such manifests are.
+//! [`crd`] says to Kubernetes what such manifests are.
 //!
 //! It translates and keeps nothing. What a release must be known by later stands in annotations of its strategy ([`marks`]). Where a canary
 //! stands is read off its release ([`status()`]), and what was submitted as well, as far as that is known ([`show()`]).

@@ -12,10 +12,7 @@ use protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{Life, form::ROOT, read::CANARY_RELEASE, status::status};
-
-/// Of what is shown; whatever a manifest says, it is read.
-const API_VERSION: &str = "choirmaster/v1";
+use super::{Life, crd, form::ROOT, read::CANARY_RELEASE, status::status};
 
 /// What beside its life is known of a canary.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +28,7 @@ pub struct Details<'r> {
 #[must_use]
 pub fn show(details: Details<'_>, life: &Life<'_>) -> CanaryRelease {
     CanaryRelease {
-        api_version: API_VERSION.to_owned(),
+        api_version: format!("{}/{}", crd::GROUP, crd::VERSION),
         kind: CANARY_RELEASE.to_owned(),
         metadata: CanaryMetadata {
             name: life.recorded.release.clone(),

@@ -3,7 +3,8 @@
 //! All of it is read off its release each time, and nothing is kept. A condition is `True`, `False` or `Unknown`; what is not so yet is
 //! `False`, what nobody can tell is `Unknown`. The time of its last transition is that of its status, not of its reason, so what is
 //! `False` since the canary was submitted has that time. Times that no release keeps (a pause, a share that changed) are taken from what
-//! routers told last, or counted back from now: these may be too late, by as long as the manager was down.
+//! routers told last, or counted back from now. Such a time may be too early, since routers tell nothing when it is the share to give that
+//! changes, or too late, by as long as the manager was down.
 
 use ab_releases::{Course, Recorded, percent};
 use domain::{
@@ -46,13 +47,15 @@ pub struct Life<'r> {
 pub struct Live {
     /// What it waits for, in words.
     pub waits_for: Option<String>,
-    /// Releases that its routers have in hand before it.
+    /// Other releases that its routers have in hand; known only while none of these has begun it.
     pub busy: Vec<String>,
     /// Since when it is paused.
     pub paused: Option<i64>,
     /// Routers that are to lead its calls, or that have to prove that they don't any more.
     pub routers: u32,
-    /// What those of them tell that tell of it.
+    /// Those of them that tell of it, or have proven that they give it nothing and lead none of its calls any more.
+    pub telling: u32,
+    /// What those tell. Of a router that serves one variation alone it is that one.
     pub sums: Vec<Sum>,
     /// When that changed last.
     pub told: Option<i64>,
@@ -91,7 +94,7 @@ struct Found {
 /// Where a canary stands.
 #[must_use]
 pub fn status(life: &Life<'_>) -> CanaryStatus {
-    let seen = life.sum().and_then(|sum| sum.seen);
+    let seen = life.live.and_then(|live| life.seen(live));
     let conditions = [
         ("Accepted", life.accepted()),
         ("WeightInForce", life.weight_in_force()),
@@ -179,6 +182,17 @@ impl Life<'_> {
         self.live?.sums.iter().find(|sum| sum.variation == *name)
     }
 
+    /// The lowest and the highest share that its routers were read back to give it; `None`: no router yet.
+    fn seen(&self, live: &Live) -> Option<(u16, u16)> {
+        let sum = self.sum();
+        let seen = sum.and_then(|sum| sum.seen);
+        // Who tells of others alone gives it nothing.
+        if sum.map_or(0, |sum| sum.routers) < live.telling {
+            return Some((0, seen.map_or(0, |(_, highest)| highest)));
+        }
+        seen
+    }
+
     /// When its routers told last that anything had changed.
     fn told(&self) -> i64 {
         self.live.and_then(|live| live.told).unwrap_or_else(|| self.began())
@@ -246,7 +260,7 @@ impl Life<'_> {
                 self.since_ended(Unknown, "Unproven", unproven(*unconfirmed))
             }
             (ReleaseState::Over { .. }, _) => self.since_ended(True, "Ended", gets),
-            (_, None) => self.since_submitted(Unknown, "Untold", "nobody tells of it"),
+            (_, None) => self.since_submitted(Unknown, "NotReported", "nobody tells of it"),
             (state, Some(live)) => {
                 let goes_back = matches!(state, ReleaseState::RollingBack { .. });
                 if !goes_back && !self.has_begun() {
@@ -259,28 +273,29 @@ impl Life<'_> {
 
     /// The same of one that routers have in hand. `gets`: what is said where it is so.
     fn at_routers(&self, live: &Live, gets: String) -> Found {
-        let (wanted, sum) = (self.weight(), self.sum());
-        let (all, telling) = (live.routers, sum.map_or(0, |sum| sum.routers));
+        let (wanted, all, telling) = (self.weight(), live.routers, live.telling);
         if !live.unread.is_empty() {
             let message = format!("what is in force can't be read at {}", listed(&live.unread));
-            return self.since_told(Unknown, "Unread", message);
+            return self.since_told(Unknown, "Unreachable", message);
         }
         if telling < all {
             let message = format!("{telling} of {} tell what they do with its calls", routers(all));
-            return self.since_told(Unknown, "Untold", message);
+            return self.since_told(Unknown, "NotReported", message);
         }
-        match sum.and_then(|sum| Some((sum, sum.seen?))) {
+        let is_proven = live.sums.iter().all(|sum| sum.unproven == 0);
+        match self.seen(live) {
             // Nobody has to give it anything.
             None if all == 0 => self.since_told(True, "InForce", gets),
-            Some((sum, seen)) if seen == (wanted, wanted) && sum.unproven == 0 => {
+            Some(seen) if seen == (wanted, wanted) && is_proven => {
                 self.since_told(True, "InForce", format!("{gets} at {}", routers(all)))
             }
             found => {
                 let now = match found {
-                    Some((_, (lowest, highest))) if lowest == highest => {
-                        format!("gets {} %", percent(lowest))
+                    Some(seen) if seen == (wanted, wanted) => {
+                        "a router has yet to prove that it does".to_owned()
                     }
-                    Some((_, (lowest, highest))) => {
+                    Some((lowest, highest)) if lowest == highest => format!("gets {} %", percent(lowest)),
+                    Some((lowest, highest)) => {
                         format!("gets {} to {} %", percent(lowest), percent(highest))
                     }
                     None => "what it gets was not read back yet".to_owned(),

@@ -1,4 +1,4 @@
-//! `choirmaster schema`: the JSON Schema of the strategy language, for editors; and what a Kubernetes is told of manifests.
+//! `choirmaster schema`: the JSON Schema of the strategy language, for editors; and what Kubernetes is told of manifests.
 
 use std::io::{self, Write};
 

@@ -57,7 +57,9 @@ fn refused(refusal: &Refusal) -> (StatusCode, &'static str) {
         Refusal::OtherBase(_) => (StatusCode::CONFLICT, "other-base"),
         Refusal::CanNotLead(_) => (StatusCode::CONFLICT, "can-not-lead"),
         Refusal::PortTaken(_) => (StatusCode::UNPROCESSABLE_ENTITY, "port-taken"),
-        Refusal::Conflict(_) | Refusal::SameAdoption(_) | Refusal::AnothersConflict => (StatusCode::CONFLICT, "conflict"),
+        Refusal::Conflict(_) | Refusal::SameAdoption(_) | Refusal::AnothersConflict => {
+            (StatusCode::CONFLICT, "conflict")
+        }
         Refusal::UnknownVariation { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown-variation"),
         Refusal::WrongState { .. } | Refusal::CanNotWin { .. } | Refusal::CanNotShare { .. } => {
             (StatusCode::CONFLICT, "wrong-state")

@@ -96,6 +96,9 @@ pub const FEATURE_WINNER: &str = "winner";
 /// An agent that is told, beside that a stage may end, which share of calls a stage of a service has from now on.
 pub const FEATURE_SHARES: &str = "shares";
 
+/// An agent that reads, of a service, `tls: pass`, `proxy_protocol` and `drain`. Others pass them over.
+pub const FEATURE_FLOWS: &str = "flows";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

@@ -130,14 +130,18 @@ impl Listen {
     }
 
     /// Whether two services can't have both: one port has one protocol, of which TLS that passes unopened is another, and each host and path
-    /// at it one service.
+    /// at it one service. A host whose TLS passes unopened has one service at all ports: it is told apart by its name alone.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let shares_host = || self.each_host().any(|host| other.each_host().any(|of| of == host));
-        self.socket() == other.socket()
-            && (self.protocol != other.protocol
-                || self.tls != other.tls
-                || self.path == other.path && shares_host())
+        let passes_host = || self.hosts.iter().any(|host| other.hosts.contains(host));
+        let is_passed_twice = self.passes() && other.passes() && passes_host();
+        let is_at_one_port = self.socket() == other.socket();
+        is_passed_twice
+            || is_at_one_port
+                && (self.protocol != other.protocol
+                    || self.tls != other.tls
+                    || self.path == other.path && shares_host())
     }
 }
 
@@ -203,30 +207,33 @@ pub struct OpenPorts {
     /// Of HTTP also for HTTPS; absent: whatever is spoken there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
+    /// TLS passes unopened there, and nothing else is taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub passes: bool,
 }
 
 impl OpenPorts {
-    /// Whether this may be spoken there.
+    /// Whether what a service takes may be taken there, whatever the port.
     #[must_use]
-    pub fn are_for(&self, protocol: Protocol) -> bool {
+    pub fn are_for(&self, listen: &Listen) -> bool {
         let plain = |protocol| match protocol {
             Protocol::Http | Protocol::Https => Protocol::Http,
             Protocol::Tcp => Protocol::Tcp,
             Protocol::Udp => Protocol::Udp,
         };
-        self.protocol.is_none_or(|own| plain(own) == plain(protocol))
+        self.protocol.is_none_or(|own| plain(own) == plain(listen.protocol) && self.passes == listen.passes())
     }
 
-    /// Whether a service that speaks this may be at a port.
+    /// Whether a service may be there.
     #[must_use]
-    pub fn take(&self, port: u16, protocol: Protocol) -> bool {
-        (self.first..=self.last).contains(&port) && self.are_for(protocol)
+    pub fn take(&self, listen: &Listen) -> bool {
+        (self.first..=self.last).contains(&listen.port) && self.are_for(listen)
     }
 }
 
 impl std::fmt::Display for OpenPorts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { first, last, protocol: _ } = self;
+        let Self { first, last, protocol: _, passes: _ } = self;
         if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }

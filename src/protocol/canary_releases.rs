@@ -170,7 +170,7 @@ pub struct RegisteredRelease {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanaryRelease {
-    /// `choirmaster/v1`.
+    /// `choirmaster.internal/v1`.
     pub api_version: String,
     /// `CanaryRelease`.
     pub kind: String,

@@ -2,6 +2,7 @@
 //! may name: then the folders say which hosts there are, and nothing is looked for while somebody waits for a handshake.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -32,7 +33,8 @@ const MOST_HOSTS: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate, with those between it and one that callers know. With `{host}` in this and in `key` there is one for each host:
-    /// those for which there is such a file, whose names are in small letters. Callers who name another host, or none, are refused.
+    /// those for which there is such a file, whose names are in small letters. Callers who name another host, or none, are refused. A host
+    /// whose files are of no use keeps what it had, or else has none; that holds up no other one.
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// Where this is given, only callers are served who show a certificate that one of these signed.
@@ -72,13 +74,38 @@ struct Pair {
     key: PathBuf,
 }
 
+/// What callers are shown.
+struct Shown {
+    resolver: Arc<dyn ResolvesServerCert>,
+    by_host: ByHost,
+    faults: Vec<TlsFault>,
+}
+
 /// Speaks TLS with callers.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
     config: RwLock<Arc<ServerConfig>>,
-    /// What the files looked like when they were last read.
-    seen: Mutex<Looks>,
+    seen: Mutex<Seen>,
+}
+
+/// What is known of the files since they were last read.
+#[derive(Debug)]
+struct Seen {
+    /// What they looked like.
+    looks: Looks,
+    by_host: ByHost,
+}
+
+/// Which certificate each host is shown; nothing where one is for all.
+type ByHost = BTreeMap<String, CertifiedKey>;
+
+/// What came of reading the files.
+struct Loaded {
+    config: ServerConfig,
+    by_host: ByHost,
+    /// Why files of some hosts were passed over.
+    faults: Vec<TlsFault>,
 }
 
 /// What shows that a file changed.
@@ -91,8 +118,11 @@ impl Tls {
     /// Reads the files, and again whenever one of them changes, as long as this is held. Files that are of no use then change
     /// nothing, but for a line in the log.
     pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsFault> {
-        let seen = Mutex::new(files.looks());
-        let config = RwLock::new(Arc::new(files.read()?));
+        let looks = files.looks();
+        let Loaded { config, by_host, faults } = files.read(&ByHost::new())?;
+        warn_of(&faults);
+        let seen = Mutex::new(Seen { looks, by_host });
+        let config = RwLock::new(Arc::new(config));
         let tls = Arc::new(Self { files, config, seen });
         let watched = Arc::downgrade(&tls);
         let thread = std::thread::Builder::new().name("proxy-tls".to_owned());
@@ -109,17 +139,26 @@ impl Tls {
     fn look_again(&self) {
         let looks = self.files.looks();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == looks {
+        if seen.looks == looks {
             return;
         }
-        *seen = looks;
-        match self.files.read() {
-            Ok(config) => {
+        seen.looks = looks;
+        match self.files.read(&seen.by_host) {
+            Ok(Loaded { config, by_host, faults }) => {
+                warn_of(&faults);
+                seen.by_host = by_host;
                 *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
                 tracing::info!(certificate = %self.files.certificate.display(), "certificates were read again");
             }
             Err(fault) => tracing::warn!(%fault, "the certificates before go on serving"),
         }
+    }
+}
+
+/// Says which hosts are passed over. It is said once for each change of the files.
+fn warn_of(faults: &[TlsFault]) {
+    for fault in faults {
+        tracing::warn!(%fault, "the host is shown its certificate from before, or none; others are served");
     }
 }
 
@@ -136,7 +175,7 @@ fn watch(tls: &Weak<Tls>) {
 impl TlsFiles {
     /// Whether they can be used, before anything is.
     pub fn check(&self) -> Result<(), TlsFault> {
-        self.read().map(drop)
+        self.read(&ByHost::new()).map(drop)
     }
 
     fn looks(&self) -> Looks {
@@ -149,9 +188,10 @@ impl TlsFiles {
         paths.map(|path| (path.clone(), look(&path))).collect()
     }
 
-    fn read(&self) -> Result<ServerConfig, TlsFault> {
+    /// `before`: what hosts are shown until now, and on where their files are of no use.
+    fn read(&self, before: &ByHost) -> Result<Loaded, TlsFault> {
         let provider = Arc::new(ring::default_provider());
-        let shown = self.shown(&provider)?;
+        let Shown { resolver, by_host, faults } = self.shown(&provider, before)?;
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|why| {
@@ -170,23 +210,36 @@ impl TlsFiles {
                 config.with_client_cert_verifier(verifier.build().map_err(|why| fault(why.to_string()))?)
             }
         };
-        let mut config = config.with_cert_resolver(shown);
+        let mut config = config.with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        Ok(Loaded { config, by_host, faults })
     }
 
     /// What is shown to callers, by the host that they name.
-    fn shown(&self, provider: &CryptoProvider) -> Result<Arc<dyn ResolvesServerCert>, TlsFault> {
-        let mut by_host = ResolvesServerCertUsingSni::new();
+    fn shown(&self, provider: &CryptoProvider, before: &ByHost) -> Result<Shown, TlsFault> {
+        let mut resolver = ResolvesServerCertUsingSni::new();
+        let (mut by_host, mut faults) = (ByHost::new(), Vec::new());
         for pair in self.pairs()? {
-            let certified = pair.read(provider)?;
-            let Some(host) = pair.host else { return Ok(Arc::new(SingleCertAndKey::from(certified))) };
-            by_host.add(&host, certified).map_err(|why| {
-                let certificate = pair.certificate;
-                TlsFault::Host { certificate, host, why }
-            })?;
+            let Some(host) = &pair.host else {
+                let resolver = Arc::new(SingleCertAndKey::from(pair.read(provider)?));
+                return Ok(Shown { resolver, by_host, faults });
+            };
+            let read = pair.read(provider).and_then(|certified| pair.add_to(&mut resolver, host, certified));
+            let certified = match read {
+                Ok(certified) => Some(certified),
+                Err(fault) => {
+                    faults.push(fault);
+                    let before = before.get(host).cloned();
+                    before.and_then(|before| pair.add_to(&mut resolver, host, before).ok())
+                }
+            };
+            by_host.extend(certified.map(|certified| (host.clone(), certified)));
         }
-        Ok(Arc::new(by_host))
+        // None is left.
+        if by_host.is_empty() && !faults.is_empty() {
+            return Err(faults.swap_remove(0));
+        }
+        Ok(Shown { resolver: Arc::new(resolver), by_host, faults })
     }
 
     /// The files as they are there now: one pair for all, or one for each host.
@@ -233,6 +286,20 @@ impl TlsFiles {
 }
 
 impl Pair {
+    /// Has it shown to those who name the host, and tells it again.
+    fn add_to(
+        &self,
+        resolver: &mut ResolvesServerCertUsingSni,
+        host: &str,
+        certified: CertifiedKey,
+    ) -> Result<CertifiedKey, TlsFault> {
+        resolver.add(host, certified.clone()).map_err(|why| {
+            let (certificate, host) = (self.certificate.clone(), host.to_owned());
+            TlsFault::Host { certificate, host, why }
+        })?;
+        Ok(certified)
+    }
+
     fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsFault> {
         let certificates = certificates(&self.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&content(&self.key)?)

@@ -521,8 +521,11 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
+/// Share, interval and group.
+type Part = (Option<u8>, u32, Option<u8>);
+
 fn no_less(before: &StageSummary, after: &StageSummary) -> bool {
-    let each = |summary: &StageSummary| -> BTreeMap<(Option<u8>, u32, Option<u8>), [Option<u64>; 4]> {
+    let each = |summary: &StageSummary| -> BTreeMap<Part, [Option<u64>; 4]> {
         let whole = [summary.f1_calls, summary.f1_errors, summary.f2_calls, summary.f2_errors];
         let parts = summary.strata.iter().map(|of| {
             let numbers = [of.f1_calls, of.f1_errors, of.f2_calls, of.f2_errors];

@@ -1,4 +1,4 @@
-//! What a Kubernetes is told of the two kinds: that it takes it, and that it refuses nothing that is taken here.
+//! What Kubernetes is told of the two kinds: that it takes it, and that it refuses nothing that is taken here.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -263,12 +263,17 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
     }
 }
 
-/// How the reasons begin that no schema can have: rules between names, and between the protocols of ports.
-const NOT_IN_A_SCHEMA: [&str; 4] = [
+/// How the reasons begin that no schema can have: rules between names, and between what a service and its ports say.
+const NOT_IN_A_SCHEMA: [&str; 9] = [
     "`metadata.name`: ",
     "`spec.name`: ",
     "`spec.routers`: a label has ",
     "`spec.services[0].ports`: the ports of a service are all of ",
+    "`spec.services[0].ports`: TLS passes at all ports ",
+    "`spec.services[0].ports[0].tls`: that is of HTTPS alone",
+    "`spec.services[0].ports[0].tls`: nobody sees the paths ",
+    "`spec.services[0].drain`: calls of HTTP end by themselves",
+    "`spec.services[0].proxyProtocol`: no header goes in front of datagrams",
 ];
 
 #[test]
@@ -318,6 +323,9 @@ fn a_schema_refuses_nothing_that_is_taken() {
     let port = json!([{"port": 8080, "protocol": "HTTPS", "hosts": ["shop.example"], "path": "/api"}]);
     let routed = with(shop(), "/spec/services/0/ports", port);
     let named = with(with(shop(), "/spec/name", json!("shop")), "/spec/services/0/path", json!("/api"));
+    let passing = json!([{"port": 8080, "protocol": "HTTPS", "tls": "pass"}]);
+    let passing = json!({"name": "checkout", "ports": passing, "proxyProtocol": "v2", "drain": "1h"});
+    let passing = with(shop(), "/spec/services/0", passing);
     let resources = with(with(checkout_2(10), "/spec/resources", json!({})), "/spec/transition", json!(""));
     let values = [
         json!(null),
@@ -338,6 +346,12 @@ fn a_schema_refuses_nothing_that_is_taken() {
         json!("Adopted"),
         json!("HTTP"),
         json!("TCP"),
+        json!("certificate"),
+        json!("pass"),
+        json!("v1"),
+        json!("00"),
+        json!("\u{a0}1h30m\t"),
+        json!("1.5h1500ms500ms"),
         json!("127.0.0.1:0000080"),
         json!("[::1]:80"),
         json!("a\n\tb ö \u{a0}"),
@@ -351,7 +365,7 @@ fn a_schema_refuses_nothing_that_is_taken() {
         json!(["127.0.0.1:9101", "127.0.0.1:9102"]),
     ];
     let mut taken = 0;
-    for document in [checkout_2(10), resources, shop(), larger_shop(), routed, named] {
+    for document in [checkout_2(10), resources, shop(), larger_shop(), routed, named, passing] {
         assert!(is_taken(&document), "{document:#}");
         let mut found = Vec::new();
         places(&document, "", &mut found);

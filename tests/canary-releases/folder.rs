@@ -120,12 +120,12 @@ fn a_file_that_is_removed_deprecates_its_canary() {
                 &["submit shop of shop.yml, old", "submit c2 of a.yml, old"],
             ),
             ("1 none: shop.yml=shop:1", &[]),
-            ("1 short: shop.yml=shop:1", &["deprecate c2 of a.yml"]),
+            ("1 long: shop.yml=shop:1", &["deprecate c2 of a.yml"]),
             // The release stays: others may name it.
             ("1 short:", &[]),
             ("1 none: a.yml=c2:10", &["submit c2 of a.yml, news"]),
             // In this folder it was seen that the last one left.
-            ("1 short:", &["deprecate c2 of a.yml"]),
+            ("1 long:", &["deprecate c2 of a.yml"]),
         ],
     );
     // What takes its place comes after.
@@ -134,7 +134,7 @@ fn a_file_that_is_removed_deprecates_its_canary() {
         &[
             ("1 short: b.yml=c2:10", &["submit c2 of b.yml, old"]),
             (
-                "1 short: a.yml=c3:10 shop.yml=shop:2",
+                "1 long: a.yml=c3:10 shop.yml=shop:2",
                 &["submit shop of shop.yml, news", "deprecate c2 of b.yml", "submit c3 of a.yml, news"],
             ),
         ],
@@ -144,7 +144,7 @@ fn a_file_that_is_removed_deprecates_its_canary() {
         &[],
         &[
             ("1 short: a.yml=c2:10", &["submit c2 of a.yml, old"]),
-            ("1 short: a.yml=c3:10", &["deprecate c2 of a.yml", "submit c3 of a.yml, news"]),
+            ("1 long: a.yml=c3:10", &["deprecate c2 of a.yml", "submit c3 of a.yml, news"]),
         ],
     );
 }
@@ -158,7 +158,7 @@ fn the_same_in_another_file_changes_nothing() {
             ("1 short: b.yml=c2:10", &[]),
             // That it is in this one now isn't forgotten.
             ("1 short: b.yml=?", &[]),
-            ("1 short: z.yml=?", &["deprecate c2 of b.yml"]),
+            ("1 long: z.yml=?", &["deprecate c2 of b.yml"]),
         ],
     );
     // Two files that change places, one after the other.
@@ -206,7 +206,13 @@ fn a_file_that_cant_be_understood_deprecates_nobody() {
 #[test]
 fn what_an_earlier_process_has_left_is_missed_in_a_folder_that_is_at_rest_and_not_empty() {
     let left = [("c2", "a.yml")];
-    course(&left, &[("1 long: b.yml=?", &["deprecate c2 of a.yml"])]);
+    course(
+        &left,
+        &[
+            ("1 long: b.yml=?", &[]),
+            ("1 long: b.yml=c3:10", &["deprecate c2 of a.yml", "submit c3 of b.yml, news"]),
+        ],
+    );
     course(
         &left,
         &[
@@ -239,17 +245,15 @@ fn another_folder_under_the_path_is_trusted_as_little() {
             ("2 short: a.yml=c2:10", &[]),
             ("2 long: a.yml=c2:10", &["deprecate c3 of b.yml"]),
             // What was seen in this one is missed at once.
-            ("2 short:", &["deprecate c2 of a.yml"]),
+            ("2 long:", &["deprecate c2 of a.yml"]),
         ],
     );
+    // What says something else there than it did is news.
+    course(&[], &[before, ("2 short: a.yml=c2:20 b.yml=c3:10", &["submit c2 of a.yml, news"])]);
     // A file that can't be understood was seen in this one, too.
     course(
         &[],
-        &[
-            before,
-            ("2 short: a.yml=? b.yml=c3:10", &[]),
-            ("2 short: b.yml=c3:10", &["deprecate c2 of a.yml"]),
-        ],
+        &[before, ("2 short: a.yml=? b.yml=c3:10", &[]), ("2 long: b.yml=c3:10", &["deprecate c2 of a.yml"])],
     );
 }
 
@@ -258,7 +262,7 @@ fn what_is_in_doubt_is_named() {
     let seen =
         Seen::left([("c2", "a.yml"), ("c3", "b.yml")].map(|(canary, file)| (canary.into(), file.into())));
     assert_eq!(seen.in_doubt(&listing("1 long:")), [("c2", "a.yml"), ("c3", "b.yml")]);
-    for sure in ["1 short:", "1 long: z.yml=?"] {
+    for sure in ["1 short:", "1 long: z.yml=c9:10"] {
         assert!(seen.in_doubt(&listing(sure)).is_empty(), "{sure}");
     }
     let seen = seen.after(&listing("1 short: a.yml=c2:10"));
@@ -269,7 +273,7 @@ fn what_is_in_doubt_is_named() {
 #[test]
 fn what_could_not_be_deprecated_is_wished_again() {
     let before = Seen::default().after(&listing("1 short: a.yml=c2:10 b.yml=c3:10"));
-    let now = listing("1 short:");
+    let now = listing("1 long:");
     let mut after = before.after(&now);
     after.keep("c3", &before);
     let wishes: Vec<String> = differ(&after, &now).iter().map(word).collect();

@@ -1,7 +1,7 @@
 //! Where a canary stands, by what its release and its routers tell.
 
 use ab_releases::{Course, Recorded};
-use canary_releases::{Details, Life, Live, Translated, show, status};
+use canary_releases::{Details, Life, Live, Translated, crd, show, status};
 use domain::{
     release::{
         assignment::StageSet,
@@ -118,7 +118,14 @@ fn sum(name: &str, share: u16) -> Sum {
 /// A router that gives the canary so much, in units of 0.01 %.
 fn gets(share: u16) -> Live {
     let sums = vec![sum("stable", 10_000 - share), sum("canary", share)];
-    Live { routers: 1, sums, told: Some(TOLD), ..Live::default() }
+    Live { routers: 1, telling: 1, sums, told: Some(TOLD), ..Live::default() }
+}
+
+/// A router whose offer has ended: it tells of the variation that serves alone.
+fn serves_stable() -> Live {
+    let mut live = gets(0);
+    live.sums.truncate(1);
+    live
 }
 
 /// The same with something else about the canary.
@@ -164,7 +171,7 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
         (
             "its router tells nothing",
             alone(Live { routers: 1, ..Live::default() }, Case::begun(Running)),
-            "Canary 10, True Submitted, Unknown Untold, Unknown NotJudged, False NotAsked, False NotAsked",
+            "Canary 10, True Submitted, Unknown NotReported, Unknown NotJudged, False NotAsked, False NotAsked",
         ),
         (
             "its router has yet to read back what it does",
@@ -192,12 +199,12 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
         (
             "one of two routers tells",
             alone(Live { routers: 2, ..gets(1_000) }, Case::begun(Running)),
-            "Canary 10, True Submitted, Unknown Untold, Unknown NotJudged, False NotAsked, False NotAsked",
+            "Canary 10, True Submitted, Unknown NotReported, Unknown NotJudged, False NotAsked, False NotAsked",
         ),
         (
             "a router can't be read",
             alone(Live { unread: vec!["edge-1".to_owned()], ..gets(1_000) }, Case::begun(Running)),
-            "Canary 10, True Submitted, Unknown Unread, Unknown NotJudged, False NotAsked, False NotAsked",
+            "Canary 10, True Submitted, Unknown Unreachable, Unknown NotJudged, False NotAsked, False NotAsked",
         ),
         (
             "all its targets are healthy",
@@ -221,7 +228,11 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
         ),
         (
             "it failed at its router",
-            Case { is_back: true, ending: failed(), ..alone(gets(0), Case::begun(paused(PausedBy::Limit))) },
+            Case {
+                is_back: true,
+                ending: failed(),
+                ..alone(serves_stable(), Case::begun(paused(PausedBy::Limit)))
+            },
             "Held 0, True Submitted, True InForce, False Failed, False NotAsked, False NotAsked",
         ),
         (
@@ -255,9 +266,35 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
                 is_open: true,
                 is_back: true,
                 ending: silent(),
-                ..alone(gets(0), Case::begun(paused(PausedBy::Limit)))
+                ..alone(serves_stable(), Case::begun(paused(PausedBy::Limit)))
             },
             "Held 0, True Submitted, True InForce, False Failed, False NoAnswer, False NotAsked",
+        ),
+        (
+            "it was silent, and its router has let the service go",
+            Case {
+                is_open: true,
+                is_back: true,
+                ending: silent(),
+                ..alone(
+                    Live { routers: 1, telling: 1, ..Live::default() },
+                    Case::begun(paused(PausedBy::Limit)),
+                )
+            },
+            "Held 0, True Submitted, True InForce, False Failed, False NoAnswer, False NotAsked",
+        ),
+        (
+            "it was silent, and its router has yet to prove what it does since",
+            Case {
+                is_open: true,
+                is_back: true,
+                ending: silent(),
+                ..alone(
+                    Live { sums: vec![Sum { unproven: 1, ..sum("stable", 10_000) }], ..serves_stable() },
+                    Case::begun(paused(PausedBy::Limit)),
+                )
+            },
+            "Held 0, True Submitted, False Shifting, False Failed, False NoAnswer, False NotAsked",
         ),
         (
             "it was silent, and that is accepted",
@@ -293,6 +330,11 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
             "its router gives it nothing any more",
             alone(gets(0), Case::begun(rolling_back(Aborted))),
             "Deprecating 0, True Submitted, True InForce, Unknown RollingBack, False Deprecated, False Deprecating",
+        ),
+        (
+            "one of its two routers is back, and the other one has yet to do it",
+            alone(Live { routers: 2, telling: 2, ..gets(1_000) }, Case::begun(rolling_back(Aborted))),
+            "Deprecating 0, True Submitted, False Shifting, Unknown RollingBack, False Deprecated, False Deprecating",
         ),
         (
             "it is deprecated before anybody has begun it",
@@ -366,6 +408,7 @@ fn at(ms: i64) -> String {
 fn sentences_and_times_are_those_of_what_happened() {
     let two = |lowest: u16, highest: u16| Live {
         routers: 2,
+        telling: 2,
         ..gets_with(0, |canary| {
             (canary.routers, canary.seen, canary.unproven) = (2, Some((lowest, highest)), 1);
         })
@@ -378,6 +421,18 @@ fn sentences_and_times_are_those_of_what_happened() {
             alone(two(0, 1_250)),
             "WeightInForce",
             "the canary is to get 10 % of the calls, and gets 0 to 12.5 %",
+            TOLD,
+        ),
+        (
+            alone(Live { routers: 2, telling: 2, ..gets(1_000) }),
+            "WeightInForce",
+            "the canary is to get 10 % of the calls, and gets 0 to 10 %",
+            TOLD,
+        ),
+        (
+            alone(gets_with(1_000, |canary| canary.unproven = 1)),
+            "WeightInForce",
+            "the canary is to get 10 % of the calls, and a router has yet to prove that it does",
             TOLD,
         ),
         (alone(called), "Healthy", "nothing judges it; 3 of its 120 calls failed", BEGAN),
@@ -430,6 +485,23 @@ fn sentences_and_times_are_those_of_what_happened() {
     }
 }
 
+#[test]
+fn what_was_seen_is_nothing_where_routers_tell_of_others_alone() {
+    let seen = |live: Live| {
+        let seen = Case { live: Some(live), ..Case::begun(Running) }.status().seen;
+        seen.map(|seen| (seen.lowest, seen.highest))
+    };
+    assert_eq!(seen(gets(1_000)), Some((10.0, 10.0)));
+    assert_eq!(seen(serves_stable()), Some((0.0, 0.0)));
+    assert_eq!(seen(Live { routers: 2, telling: 2, ..gets(1_000) }), Some((0.0, 10.0)));
+    assert_eq!(
+        seen(Live { routers: 2, ..gets(1_000) }),
+        Some((10.0, 10.0)),
+        "of the other one nothing is known"
+    );
+    assert_eq!(seen(Live { routers: 1, ..Live::default() }), None);
+}
+
 /// A canary as it is shown.
 fn shown(case: &Case) -> CanaryRelease {
     let adopted = translated(&checkout_2(10), &shop()).adopted;
@@ -441,7 +513,9 @@ fn shown(case: &Case) -> CanaryRelease {
 fn what_was_submitted_is_shown_again() {
     let asked = canary(&checkout_2(10)).spec;
     let found = shown(&Case::begun(Running));
-    assert_eq!((&*found.api_version, &*found.kind), ("choirmaster/v1", "CanaryRelease"));
+    // As the definitions have it, so that it can be applied.
+    let api_version = format!("{}/{}", crd::GROUP, crd::VERSION);
+    assert_eq!((&*found.api_version, &*found.kind), (&*api_version, "CanaryRelease"));
     assert_eq!((&*found.metadata.name, &*found.metadata.uid), ("checkout-2", "u"));
     assert_eq!(found.metadata.creation_timestamp, at(SUBMITTED));
     assert_eq!(found.metadata.created_by.as_deref(), Some("ann"));

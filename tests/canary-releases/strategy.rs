@@ -116,10 +116,7 @@ fn the_language_reads_it_without_a_fault() {
         let canary = canary(&checkout_2(weight));
         assert_eq!(marks::digest_of(&strategy), Some(digest(&canary).as_str()));
         let marked = |key: &str| strategy.annotations.get(key).map(String::as_str);
-        assert_eq!(
-            (marked(marks::RELEASE), marked(marks::VERSION)),
-            (Some("shop"), Some("2"))
-        );
+        assert_eq!((marked(marks::RELEASE), marked(marks::VERSION)), (Some("shop"), Some("2")));
     }
     let without = with(shop(), "/spec/routers", json!({}));
     let Translated { text, .. } = translated(&checkout_2(10), &without);

@@ -237,6 +237,40 @@ async fn each_host_is_shown_its_own_certificate_and_others_none() {
 }
 
 #[tokio::test]
+async fn a_host_whose_files_are_of_no_use_holds_up_no_other_one() {
+    let authority = Authority::new("of the proxy");
+    let folder = tempfile::tempdir().unwrap();
+    write_of(folder.path(), "a.example", &authority.sign("a.example"));
+    // certbot names a second certificate of a host so.
+    write_of(folder.path(), "a.example-0001", &authority.sign("a.example"));
+    write_of(folder.path(), "b.example", &authority.sign("b.example"));
+    let key_of_b = folder.path().join("b.example/tls.key");
+    fs::remove_file(&key_of_b).unwrap();
+    let tls = Tls::load(of_each_host(folder.path())).unwrap();
+    let running = start(Limits::default());
+    let base = version(BASE).await;
+    running.proxy.apply(&table(1, base, base, 0)).await.unwrap();
+    let at = running.proxy.listen_tls(&std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &tls).unwrap();
+    let dial = async |name: &'static str| {
+        let config = client(authority.roots(), &[], None);
+        let stream = TcpStream::connect(at).await?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name.try_into().unwrap(), stream).await?;
+        Ok::<_, std::io::Error>(stream.get_ref().1.peer_certificates().unwrap()[0].to_vec())
+    };
+    let a = dial("a.example").await.unwrap();
+    dial("b.example").await.unwrap_err();
+    // It is mended while it serves.
+    write_of(folder.path(), "b.example", &authority.sign("b.example"));
+    until("the host is known", async || dial("b.example").await.is_ok()).await;
+    let b = dial("b.example").await.unwrap();
+    // A renewal that leaves one host without a key leaves that its certificate, and the others are renewed.
+    fs::remove_file(&key_of_b).unwrap();
+    write_of(folder.path(), "a.example", &authority.sign("a.example"));
+    until("the new certificate is shown", async || dial("a.example").await.unwrap() != a).await;
+    assert_eq!(dial("b.example").await.unwrap(), b);
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_the_files_of_a_host_is_said_by_name() {
     let authority = Authority::new("of the proxy");
     let folder = tempfile::tempdir().unwrap();
@@ -248,13 +282,15 @@ async fn what_is_wrong_with_the_files_of_a_host_is_said_by_name() {
     let half = TlsFiles { key: folder.path().join("tls.key"), ..files.clone() };
     let said = fault(&half).to_string();
     assert!(said.starts_with("{host} stands in one of ") && said.ends_with("or neither"), "{said}");
-    write_of(folder.path(), "a.example", &authority.sign("a.example"));
-    assert!(Tls::load(files.clone()).is_ok());
     write_of(folder.path(), "b.example", &authority.sign("another.example"));
     let said = fault(&files).to_string();
     assert!(said.contains("b.example/tls.crt is no certificate of b.example"), "{said}");
     fs::remove_file(folder.path().join("b.example/tls.key")).unwrap();
     assert!(matches!(fault(&files), TlsFault::Read(path, _) if path.ends_with("b.example/tls.key")));
+    // Another host's are of use.
+    write_of(folder.path(), "a.example", &authority.sign("a.example"));
+    assert!(Tls::load(files.clone()).is_ok());
+    assert!(files.check().is_ok());
     // In a file of its name.
     let named = folder.path().join("named");
     fs::create_dir(&named).unwrap();

@@ -1,4 +1,4 @@
-//! What a structural schema says of a document, as the API server of a Kubernetes reads both where a field that no schema has is refused.
+//! What a structural schema says of a document, as the API server of a cluster reads both where a field that no schema has is refused.
 
 use serde_json::Value;
 

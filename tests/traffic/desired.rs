@@ -360,6 +360,15 @@ fn tls_that_passes_unopened_is_told_apart_by_host_alone() {
     assert!(!one.meets(&other));
     other.tls = TlsEnd::Pass;
     assert!(one.meets(&other));
+    // Where both pass it on, the host is told apart by its name alone, at whatever port.
+    one.tls = TlsEnd::Pass;
+    assert!(!one.meets(&other));
+    other.port = 444;
+    assert!(!one.meets(&other));
+    other.hosts.push("a.example".to_owned());
+    assert!(one.meets(&other) && other.meets(&one));
+    other.hosts.clear();
+    assert!(!one.meets(&other));
 }
 
 #[test]

@@ -351,14 +351,14 @@ impl DataPlane for BuiltInProxy {
     fn ports(&self) -> Option<Vec<OpenPorts>> {
         self.seen(|last| {
             let status = last.status.as_ref()?;
-            let at = |addresses: &[String], protocol| {
-                let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol) };
+            let at = |addresses: &[String], protocol, passes| {
+                let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol), passes };
                 ports_of(addresses).map(open).collect::<Vec<_>>()
             };
-            let mut open = at(&status.listen, Protocol::Http);
-            open.extend(at(&status.pass_through, Protocol::Https));
-            open.extend(at(&status.tcp, Protocol::Tcp));
-            open.extend(at(&status.udp, Protocol::Udp));
+            let mut open = at(&status.listen, Protocol::Http, false);
+            open.extend(at(&status.pass_through, Protocol::Https, true));
+            open.extend(at(&status.tcp, Protocol::Tcp, false));
+            open.extend(at(&status.udp, Protocol::Udp, false));
             open.dedup();
             Some(open)
         })

@@ -337,7 +337,8 @@ impl DataPlane for ExternalRouter {
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {
         let Ports(ranges) = &self.settings.ports;
-        let open = ranges.iter().map(|&(first, last)| OpenPorts { first, last, protocol: None });
+        let open =
+            ranges.iter().map(|&(first, last)| OpenPorts { first, last, protocol: None, passes: false });
         Some(open.collect()).filter(|open: &Vec<_>| !open.is_empty())
     }
 

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    Capabilities, ChildKind, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SHARES,
+    Capabilities, ChildKind, FEATURE_FLOWS, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SHARES,
     FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
 };
 use protocol::{
@@ -266,6 +266,7 @@ fn capabilities(about: &About) -> Capabilities {
             FEATURE_ROUTERS,
             FEATURE_WINNER,
             FEATURE_SHARES,
+            FEATURE_FLOWS,
         ]
         .map(str::to_owned)
         .into(),

@@ -245,7 +245,9 @@ impl StageCounts {
             }
         }
         // What went on and is nowhere any more was read by somebody else, and let go.
-        was_open.into_iter().for_each(|open| self.keep_open(open));
+        for open in was_open {
+            self.keep_open(open);
+        }
         self.read.interval = self.read.interval.max(reading.next.interval);
         self.in_flight = vec![0; self.names.len()];
         for of in reading.in_flight.iter().filter(|of| of.service == self.service) {
@@ -258,7 +260,9 @@ impl StageCounts {
 
     /// The proxy was started anew. What went on before ended with it.
     fn begin_life(&mut self, life: u64) {
-        std::mem::take(&mut self.open).into_iter().for_each(|open| self.keep_open(open));
+        for open in std::mem::take(&mut self.open) {
+            self.keep_open(open);
+        }
         self.read = Cursor { life, interval: 0 };
     }
 

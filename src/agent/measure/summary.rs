@@ -137,6 +137,9 @@ fn of_intervals(parts: &Parts, exactly: bool) -> Vec<StratumForm> {
     each().filter(|_| is_cut).enumerate().take(MAX_STRATA).map(of_interval).collect()
 }
 
+/// Under which share, which group, and what was measured of its two sides.
+type GroupOfShare<'p> = (Option<u8>, u8, &'p Sides, [Option<Values>; 2]);
+
 /// Groups keep their values exactly while there are few in all. Else those of the first share have all of theirs in buckets, for what is
 /// too much in a part is too much in the whole, and those of the others have none: a report has no room for more.
 fn of_groups(parts: &Parts, exactly: bool) -> Vec<StratumForm> {
@@ -147,11 +150,11 @@ fn of_groups(parts: &Parts, exactly: bool) -> Vec<StratumForm> {
         let known = groups.0.iter().filter(|(group, _)| **group < MAX_GROUPS);
         known.map(move |(group, sides)| (split, *group, sides, first_two(sides).map(Side::values)))
     });
-    let groups: Vec<(Option<u8>, u8, &Sides, [Option<Values>; 2])> = groups.collect();
+    let groups: Vec<GroupOfShare<'_>> = groups.collect();
     let distinct = |values: &Values| values.exact().map_or(MAX_DISTINCT, <[_]>::len);
     let all: usize = groups.iter().flat_map(|(.., sides)| sides).flatten().map(distinct).sum();
     let is_much = all > MAX_EXACT_IN_GROUPS;
-    let of_group = |(split, group, sides, values): (Option<u8>, u8, &Sides, [Option<Values>; 2])| {
+    let of_group = |(split, group, sides, values): GroupOfShare<'_>| {
         let kept = |values: Values| {
             if is_much { (Some(split) == first).then(|| values.in_buckets()) } else { Some(values) }
         };

@@ -2,7 +2,9 @@
 //!
 //! A service that a release brought stays: what the release ended with is what serves until the next one, which has to begin with it.
 //! Where its strategy wants it (`at_rollback: retire`), one that came with the release goes with its rollback: it is let go once it is
-//! drained, or the deadline for that has passed. What was led before stays, and so does what may have been: an agent that lost its memory
+//! drained, or the deadline for that has passed. Only the manager or the strategy rolls a release back so: what an agent gives back by
+//! itself (what is to take over doesn't answer, the proxy refuses its shares, an operator wants it) serves on from the stable variation,
+//! since the manager may yet go on with the release. What was led before stays, and so does what may have been: an agent that lost its memory
 //! can't tell, and a call too many to the stable variation is better than one that goes nowhere.
 //!
 //! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
@@ -182,6 +184,7 @@ impl StateMachine {
     }
 
     /// The release is over: who serves alone is alone in the table, and what came with a release that was rolled back is in none.
+    /// `is_rollback`: by the manager, or as its strategy says.
     pub(super) fn end_services(&mut self, is_rollback: bool) {
         for name in self.names_of_services() {
             let stage = self.offer.as_ref().and_then(|offer| {

@@ -267,6 +267,7 @@ impl StateMachine {
         }
         let is_unhealthy = matches!(outcome, Outcome::Unhealthy(_));
         let is_kept = outcome == Outcome::Accepted;
+        let keeps_services = matches!(outcome, Outcome::TakenBack(Some(_)));
         let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
@@ -281,6 +282,7 @@ impl StateMachine {
             is_unhealthy,
             is_kept,
             is_silent: false,
+            keeps_services,
         });
         self.world.ending_since_ms = None;
         self.world.last_count = None;
@@ -373,7 +375,7 @@ impl StateMachine {
         let Some(walk) = work.walk_mut() else { return };
         let Some(ending) = walk.ending.take() else { return };
         let is_over = walk.testing.is_none();
-        let is_rollback = ending.next == written(offer, Action::Rollback);
+        let is_rollback = ending.next == written(offer, Action::Rollback) && !ending.keeps_services;
         let name = work.offer.clone();
         let Some(stage) = offer.stages.get(ending.stage) else { return };
         let status = StageStatus::from_wire(ending.status.into()).unwrap_or(StageStatus::Error);

@@ -256,6 +256,10 @@ pub struct Ending {
     /// What was to take over answered no more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_silent: bool,
+    /// All was given back since somebody here wanted it, or something here failed: nobody has rolled the release back, and services that
+    /// came with it stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_services: bool,
 }
 
 /// A result that is owed to the manager.

@@ -110,6 +110,7 @@ impl StateMachine {
             ending.status = StageStatus::Failure.wire();
             "rollback".clone_into(&mut ending.next);
             (ending.why, ending.is_kept) = (Some(why.to_owned()), false);
+            ending.keeps_services = true;
         }
         self.warn(format!("all is taken back: {why}"));
         self.settle_roles(false);
@@ -138,7 +139,7 @@ impl StateMachine {
         self.stops.managed += 1;
         if let Some(ending) = self.ending_mut() {
             "rollback".clone_into(&mut ending.next);
-            ending.is_kept = false;
+            (ending.is_kept, ending.keeps_services) = (false, false);
         }
         self.inform("all is taken back, as the manager wants");
         self.settle_roles(false);

@@ -6,6 +6,7 @@ use std::{
     io::{self, ErrorKind, Read as _},
     os::unix::fs::MetadataExt as _,
     path::Path,
+    sync::Arc,
 };
 
 use canary_releases::{Document, MAX_DOCUMENT_BYTES, folder::is_manifest};
@@ -67,10 +68,10 @@ pub(super) fn list(folder: &Path) -> io::Result<Listed> {
         if !is_manifest(&name) {
             continue;
         }
-        let stamp = match fs::metadata(entry.path()) {
+        let stamp = match found(&entry.path()) {
             Ok(found) if found.is_dir() => continue,
             Ok(found) => Ok(Stamp::of(&found)),
-            Err(error) if is_gone(&entry.path(), &error) => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => Err(unread(&error)),
         };
         files.insert(name, stamp);
@@ -90,7 +91,7 @@ pub(super) enum Content {
     /// Without a stamp it could not be read.
     Read {
         stamp: Option<Stamp>,
-        said: Result<Document, String>,
+        said: Result<Arc<Document>, String>,
     },
 }
 
@@ -99,23 +100,26 @@ pub(super) fn read(folder: &Path, name: &str, was: Option<Stamp>) -> Content {
     let path = folder.join(name);
     let unread = |said: String| Content::Read { stamp: None, said: Err(said) };
     if name.chars().any(|c| is_unprintable(c) || c == char::REPLACEMENT_CHARACTER) {
-        return unread("its name has characters that can't be shown: rename it".to_owned());
+        let said = Err("its name has characters that can't be shown: rename it".to_owned());
+        return Content::Read { stamp: found(&path).ok().map(|found| Stamp::of(&found)), said };
     }
-    let read = fs::metadata(&path).and_then(|found| {
+    let read = found(&path).and_then(|found| {
         // Nothing else is opened: a pipe would keep the reader waiting.
         if found.is_file() {
             return read_file(&path, was);
         }
-        let said = Err("it is no file".to_owned());
+        let why = if found.is_symlink() { "it is a link that leads nowhere" } else { "it is no file" };
+        let said = Err(why.to_owned());
         Ok(if found.is_dir() {
             Content::Gone
         } else {
             Content::Read { stamp: Some(Stamp::of(&found)), said }
         })
     });
-    read.unwrap_or_else(
-        |error| if is_gone(&path, &error) { Content::Gone } else { unread(self::unread(&error)) },
-    )
+    read.unwrap_or_else(|error| match error.kind() {
+        ErrorKind::NotFound => Content::Gone,
+        _ => unread(self::unread(&error)),
+    })
 }
 
 fn read_file(path: &Path, was: Option<Stamp>) -> io::Result<Content> {
@@ -135,14 +139,17 @@ fn read_file(path: &Path, was: Option<Stamp>) -> io::Result<Content> {
     } else if text.len() > MAX_DOCUMENT_BYTES {
         Err(format!("a manifest has at most {MAX_DOCUMENT_BYTES} bytes, this one has {}", stamp.bytes))
     } else {
-        canary_releases::read(&text).map_err(|fault| fault.to_string())
+        canary_releases::read(&text).map(Arc::new).map_err(|fault| fault.to_string())
     };
     Ok(Content::Read { stamp: Some(stamp), said })
 }
 
-/// Whether there is nothing of this name. A link that leads nowhere is something: what it leads to may be away for a while.
-fn is_gone(path: &Path, error: &io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err()
+/// What is under this name. A link that leads nowhere is something, too: what it leads to may be away for a while.
+fn found(path: &Path) -> io::Result<Metadata> {
+    fs::metadata(path).or_else(|error| match error.kind() {
+        ErrorKind::NotFound => fs::symlink_metadata(path),
+        _ => Err(error),
+    })
 }
 
 fn unread(error: &io::Error) -> String {

@@ -7,7 +7,7 @@ use language::{
     Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
     analysis::{ChildMetric, MetricSource},
 };
-use model::{ChildKey, traffic::Listen};
+use model::{ChildKey, FEATURE_FLOWS, traffic::Listen};
 
 /// A service, and a router that takes part and can't lead it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Lacks {
     ProxyProtocol,
     /// It isn't told for how long connections may stay.
     Drain,
+    /// Its agent is of an older version, and passes over what is asked for by this key.
+    Version(&'static str),
     /// It counts no calls, and this stage is judged by them.
     Counts {
         stage: String,
@@ -56,6 +58,10 @@ impl fmt::Display for Lacks {
             Self::Drain => {
                 f.write_str("isn't told by services how long connections may stay with a variation (drain)")
             }
+            Self::Version(key) => write!(
+                f,
+                "an agent of an older version leads, which passes over {key} (it doesn't name the feature {FEATURE_FLOWS:?}): update it first"
+            ),
             Self::Counts { stage } => write!(
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
@@ -88,15 +94,28 @@ pub fn unmanaged<'p>(
     let plan = plan();
     plan.leaders().find_map(|router| {
         let candidate = fleet.candidate(router).filter(|candidate| !candidate.is_manager)?;
-        let kinds = &candidate.capabilities?.routers;
+        let capabilities = candidate.capabilities?;
+        let (kinds, knows_flows) = (&capabilities.routers, capabilities.has(FEATURE_FLOWS));
         hard.iter().find_map(|(service, judged)| {
-            let lacks = |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, judged);
+            let older = || asked_of_flows(service).filter(|_| !knows_flows).map(Lacks::Version);
+            let lacks =
+                |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, judged).or_else(older);
             // One of its kinds that can do it is enough.
             let all: Vec<_> = kinds.iter().map(|kind| Some((kind, lacks(kind)?))).collect::<Option<_>>()?;
             let (kind, lacks) = all.into_iter().next()?;
             Some(UnmanagedRouter { service: service.name().to_owned(), router, kind: kind.clone(), lacks })
         })
     })
+}
+
+/// What a service asks for that agents of older versions don't read, and say nothing of: by its key.
+fn asked_of_flows(service: &Service) -> Option<&'static str> {
+    let asked = [
+        (service.passes_tls(), "tls: pass"),
+        (service.proxy_protocol.is_some(), "proxy_protocol"),
+        (service.drain.is_some(), "drain"),
+    ];
+    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, key)| key)
 }
 
 fn lacks(abilities: &RouterAbilities, service: &Service, judged: &Judged<'_>) -> Option<Lacks> {

@@ -115,7 +115,9 @@ fn end(state: &State, release: &Release, is_noted: bool, now: Now) -> Vec<Change
         ReleaseState::Running if release.is_without_participants() => End::NoParticipants,
         ReleaseState::Running if release.counts.are_untested() => End::Untested,
         // What is registered then holds for all who take part, or it isn't registered.
-        ReleaseState::Running if release.adopts.is_some() && release.counts.are_mixed() => End::DoneWithFailures,
+        ReleaseState::Running if release.adopts.is_some() && release.counts.are_mixed() => {
+            End::DoneWithFailures
+        }
         ReleaseState::Running => End::Done,
         ReleaseState::RollingBack { end, .. } => end,
         ReleaseState::Planned

@@ -290,6 +290,44 @@ fn a_service_that_came_with_a_canary_goes_with_it() {
 }
 
 #[test]
+fn a_service_that_came_with_a_canary_stays_where_nobody_has_rolled_that_back() {
+    type Trial = fn(&mut World);
+    let stays = |world: &World| {
+        let services = world.table.iter().flat_map(|table| &table.services);
+        let basket: Vec<_> = services.filter(|service| service.name == "basket").collect();
+        let [service] = basket[..] else { return false };
+        let [alone] = &service.variations[..] else { return false };
+        alone.name == "A" && service.ports == [81]
+    };
+    let trials: [(&str, usize, Trial); 3] = [
+        ("the canary answers no more when it is to take over", 4, |world| {
+            world.silent.insert("B".to_owned());
+        }),
+        ("the proxy refuses its shares", 3, |world| world.refused_share = Some(5_000)),
+        ("an operator gives it back", 3, |world| {
+            world.undo(Some("basket")).unwrap();
+        }),
+    ];
+    for (what, ended, trial) in trials {
+        let (mut world, _) = beside_a_first_canary();
+        trial(&mut world);
+        world.until("it is told", |world| world.ended().len() == ended && world.owed().is_empty());
+        assert_eq!(world.ended().last().map(|ended| ended.2.as_str()), Some("rollback"), "{what}");
+        world.until("the stable one serves alone", stays);
+        world.kill();
+        world.steps(100);
+        assert!(stays(&world), "{what}");
+        // Its rollback takes it along, where there is one.
+        world.silent.clear();
+        world.refused_share = None;
+        world.signal(None);
+        let text = passing(&undo("c1.undo", 81, ["A", "B"])).replace("name: shop", "name: basket");
+        world.offers.push(("c1.undo".to_owned(), text));
+        world.until("it is gone", |world| !world.core.state().services.contains_key("basket"));
+    }
+}
+
+#[test]
 fn what_came_with_a_canary_is_drained_before_it_goes_and_no_longer_than_its_deadline() {
     for ends in [true, false] {
         let (mut world, before) = beside_a_first_canary();

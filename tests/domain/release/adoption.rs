@@ -84,7 +84,9 @@ fn the_second_of_two_that_register_the_same_is_refused_until_the_first_is_over()
     let child = world.child(AREA);
     submit(&mut world, "8", 3).unwrap();
     let again = lifecycle::Command::PlanAgain { release: "7".to_owned() };
-    assert!(matches!(world.command(&Command::Lifecycle(again)), Err(Refusal::SameAdoption(other)) if other.as_str() == "8"));
+    assert!(
+        matches!(world.command(&Command::Lifecycle(again)), Err(Refusal::SameAdoption(other)) if other.as_str() == "8")
+    );
     assert!(matches!(submit(&mut world, "9", 4), Err(Refusal::SameAdoption(_))));
     world.succeed(&child, "Canary");
     assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);

@@ -72,7 +72,7 @@ async fn conditions_say_where_a_canary_stands_over_its_whole_life() {
     player.begins("checkout-2").await;
     assert_eq!(
         stands().await,
-        format!("Canary 10.0, True Submitted, Unknown Untold, Unknown NotJudged, {unasked}")
+        format!("Canary 10.0, True Submitted, Unknown NotReported, Unknown NotJudged, {unasked}")
     );
     for (share, expected) in [(0, "False Shifting"), (1_000, "True InForce")] {
         tells(&player, share).await;
@@ -132,10 +132,24 @@ async fn a_canary_that_answers_no_more_when_it_is_to_take_over_is_not_adopted_an
     let result = json!({"id": player.router, "release_id": "checkout-2", "stage_summaries": [summary], "next_stage": "rollback"});
     player.world.post("/result", &result).await.ok();
     let found = shown(&player, "checkout-2").await;
-    assert_eq!(
-        in_short(&found),
-        "Held 0.0, True Submitted, Unknown Untold, False Failed, False NoAnswer, False NotAsked"
-    );
+    let held = |weight: &str| {
+        format!("Held 0.0, True Submitted, {weight}, False Failed, False NoAnswer, False NotAsked")
+    };
+    assert_eq!(in_short(&found), held("True InForce"), "it has proven that it went back");
+    let mut ended = told_by_router(&player.router, "checkout-2", 0);
+    ended["services"][0]["generation"] = json!(20_000);
+    for place in ["/services/0/variations", "/services/0/led/variations"] {
+        ended.pointer_mut(place).unwrap().as_array_mut().unwrap().pop();
+    }
+    let gone = json!({"id": player.router, "router": ended["router"], "services": []});
+    for (what, told, expected) in [
+        ("the offer is in hand", told_by_router(&player.router, "checkout-2", 1_000), "False Shifting"),
+        ("it has ended, and what serves is told of alone", ended, "True InForce"),
+        ("the service is gone", gone, "True InForce"),
+    ] {
+        player.world.post("/traffic", &told).await.ok();
+        assert_eq!(in_short(&shown(&player, "checkout-2").await), held(expected), "{what}");
+    }
     let message = condition(&found, "Adopted")["message"].as_str().unwrap();
     assert!(
         message.contains("release shop stays as it was: ") && message.contains("answered no more"),
@@ -146,6 +160,36 @@ async fn a_canary_that_answers_no_more_when_it_is_to_take_over_is_not_adopted_an
     let deprecated = player.world.call("DELETE", &format!("{CANARIES}/checkout-2")).await.ok().json();
     assert_eq!(deprecated["spec"]["transition"], "Deprecated");
     assert_eq!(condition(&deprecated, "Adopted")["reason"], "Deprecated");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_has_gone_back_hides_nothing_of_another_one() {
+    let mut player = start().await;
+    let first = std::mem::take(&mut player.router);
+    player.router = player.polls().await.0;
+    player.polls().await;
+    player.world.submit(&canary(2, "")).await.ok();
+    let second = std::mem::replace(&mut player.router, first.clone());
+    for router in [&second, &first] {
+        player.router.clone_from(router);
+        player.begins("checkout-2").await;
+        tells(&player, 1_000).await;
+    }
+    let says = async || in_short(&shown(&player, "checkout-2").await);
+    let deprecating = |weight: &str| {
+        format!(
+            "Deprecating 0.0, True Submitted, {weight}, Unknown RollingBack, False Deprecated, False Deprecating"
+        )
+    };
+    player.world.call("DELETE", &format!("{CANARIES}/checkout-2")).await.ok();
+    assert_eq!(says().await, deprecating("False Shifting"));
+    goes_back(&player, "checkout-2").await;
+    let gone = json!({"id": first, "router": {"kind": "embedded", "phase": "in_force", "reached": true}, "services": []});
+    player.world.post("/traffic", &gone).await.ok();
+    assert_eq!(says().await, deprecating("False Shifting"), "the second one has yet to do it");
+    player.world.post("/traffic", &told_by_router(&second, "checkout-2", 0)).await.ok();
+    assert_eq!(says().await, deprecating("True InForce"));
     player.world.stop().await;
 }
 
@@ -194,7 +238,7 @@ async fn a_canary_is_deprecated_by_its_removal_as_by_its_manifest() {
     let gone = player.world.send_json("DELETE", &path, &wanted).await.ok().json();
     assert_eq!(
         in_short(&gone),
-        "Deprecating 0.0, True Submitted, Unknown Untold, Unknown RollingBack, False Deprecated, False Deprecating"
+        "Deprecating 0.0, True Submitted, Unknown NotReported, Unknown RollingBack, False Deprecated, False Deprecating"
     );
     assert_eq!(gone["spec"]["transition"], "Deprecated");
     let why = player.world.get("/api/v1/releases/checkout-2").await.ok().json()["why"].clone();

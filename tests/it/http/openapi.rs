@@ -53,9 +53,9 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/audit
     GET /api/v1/callers/unknown
     GET /api/v1/canary-releases
+    GET /api/v1/canary-releases/folder
     GET /api/v1/canary-releases/{id}
     DELETE /api/v1/canary-releases/{id}
-    GET /api/v1/canary-releases/folder
     GET /api/v1/children
     GET /api/v1/children/{id}
     DELETE /api/v1/children/{id}

@@ -12,8 +12,13 @@ pub async fn router(world: &World, name: &str) -> String {
 }
 
 async fn router_of(world: &World, name: &str, kind: &str) -> String {
+    router_that_knows(world, name, kind, &["flows"]).await
+}
+
+/// Of an agent that names these features.
+async fn router_that_knows(world: &World, name: &str, kind: &str, features: &[&str]) -> String {
     let area: Value = serde_json::from_str(AREA).unwrap();
-    let capabilities = json!({"leads": "whole", "routers": [kind]});
+    let capabilities = json!({"leads": "whole", "routers": [kind], "features": features});
     let poll = |id: &str| json!({"id": id, "kind": "agent", "name": name, "geographic_area": area, "capabilities": capabilities});
     let answer = world.post("/poll", &poll("")).await.ok().json();
     let id = answer["id"].as_str().unwrap().to_owned();
@@ -426,6 +431,56 @@ async fn release_at_unavailable_router_port_is_refused_naming_its_user() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn tls_passes_unopened_at_ports_of_its_own() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "embedded").await;
+    let mut passing = led([10_000, 0]);
+    passing["led"].as_object_mut().unwrap().remove("sticky");
+    passing["led"]["ports"] =
+        json!([{"port": 443, "protocol": "HTTPS", "hosts": ["shop.example"], "tls": "pass"}]);
+    let mut told = report(&id, &[passing]);
+    told["router"]["kind"] = json!("embedded");
+    let passed = |port: u16| json!({"first": port, "last": port, "protocol": "HTTPS", "passes": true});
+    let open = |port: u16| json!({"first": port, "last": port, "protocol": "HTTP"});
+    told["router"]["ports"] = json!([open(80), open(8443), passed(443), passed(444)]);
+    tell(&world, &told).await.ok();
+    let of = |port: &str| {
+        let text = release("r", "\"10.0.0.1:9\"", "").replace("checkout", "wares");
+        text.replace("port: 8080, protocol: HTTP", port)
+    };
+    for (port, why) in [
+        ("port: 443, protocol: HTTP", "port 443 at router ID: it takes HTTP at 80, 8443"),
+        ("port: 443, protocol: HTTPS", "port 443 at router ID: it takes HTTPS at 80, 8443"),
+        (
+            "port: 8443, protocol: HTTPS, tls: pass",
+            "port 8443 at router ID: it takes HTTPS with tls: pass at 443, 444",
+        ),
+        (
+            "port: 80, protocol: HTTPS, hosts: [a.example], tls: pass",
+            "port 80 at router ID: it takes HTTPS with tls: pass at 443, 444",
+        ),
+        // A host is one service's wherever TLS passes.
+        (
+            "port: 444, protocol: HTTPS, hosts: [a.example, shop.example], tls: pass",
+            "port 444 at router ID: service checkout has shop.example at port 443",
+        ),
+    ] {
+        let refused = world.submit_to("/release", &of(port)).await.problem().replace(&id, "ID");
+        assert_eq!(refused, format!("422 /problems/port-taken: wares is to have {why}"), "{port}");
+    }
+    for port in [
+        "port: 80, protocol: HTTP",
+        "port: 8443, protocol: HTTPS",
+        "port: 443, protocol: HTTPS, tls: pass",
+        "port: 444, protocol: HTTPS, tls: pass",
+        "port: 443, protocol: HTTPS, hosts: [a.example], tls: pass}, {port: 444, protocol: HTTPS, hosts: [a.example], tls: pass",
+    ] {
+        world.submit_to("/release?dry_run=true", &of(port)).await.ok();
+    }
+    world.stop().await;
+}
+
 /// A release that waits for another one of its service.
 #[tokio::test]
 async fn release_at_port_of_queued_release_is_refused_naming_it() {
@@ -567,7 +622,28 @@ async fn what_is_asked_of_connections_is_refused_where_a_router_cant_do_it() {
     }
     world.stop().await;
 
-    // The proxies of agents can.
+    // The proxies of agents can, but for agents of older versions.
+    let world = World::start().await;
+    let id = router_that_knows(&world, "edge-1", "embedded", &["shares"]).await;
+    for (protocol, keys, asked) in [
+        ("HTTPS, tls: pass", "", "tls: pass"),
+        ("HTTP", "    proxy_protocol: v2\n", "proxy_protocol"),
+        ("UDP", "    drain: 1h\n", "drain"),
+    ] {
+        let text = release("r", "\"127.0.0.1:9101\"", keys);
+        let text = text.replace("protocol: HTTP", &format!("protocol: {protocol}"));
+        assert_eq!(
+            world.submit_to("/release", &text).await.problem().replace(&id, "ID"),
+            format!(
+                "409 /problems/can-not-lead: router ID is of kind embedded, which an agent of an older version leads, which passes over \
+                 {asked} (it doesn't name the feature \"flows\"): update it first; service checkout asks for that"
+            )
+        );
+    }
+    let plain = release("r", "\"127.0.0.1:9101\"", "").replace("protocol: HTTP", "protocol: UDP");
+    world.submit_to("/release?dry_run=true", &plain).await.ok();
+    world.stop().await;
+
     let world = World::start().await;
     router_of(&world, "edge-2", "embedded").await;
     let text = release("r", "\"127.0.0.1:9101\"", "    proxy_protocol: v2\n    drain: 1h\n");

@@ -1,8 +1,9 @@
 //! Canaries of a registered release, behind the proxy of an own agent.
 
-use std::{fs, net::SocketAddr, time::Instant};
+use std::{fs, net::SocketAddr};
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{
     node::Node,
@@ -66,9 +67,9 @@ async fn weight_10_adopted_and_no_call_is_lost() {
     manager.submit(&shop(port, 1, &[world.a.at, world.b.at])).await;
     manager.submit(&canary(port, 2, 10, "")).await;
     gives(&world, 1_000).await;
-    let before = world.a.calls();
-    wait_until("the canary has calls", async || world.b.calls() > 50).await;
-    let (of_stable, of_canary) = (world.a.calls() - before, world.b.calls());
+    let (a, b) = (world.a.calls(), world.b.calls());
+    wait_until("the canary has calls", async || world.b.calls() > b + 50).await;
+    let (of_stable, of_canary) = (world.a.calls() - a, world.b.calls() - b);
     assert!(of_stable > 4 * of_canary, "a tenth goes to the canary: {of_canary} of {of_stable}");
     // Nobody says that it is good enough: it stays as it is.
     assert_eq!(manager.state("checkout-2").await.as_deref(), Some("Running"));

@@ -7,7 +7,10 @@ use std::{
     io,
     net::SocketAddr,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -172,14 +175,16 @@ impl Backend {
         .await
     }
 
-    /// Answers each datagram with its name, and where that came from.
+    /// Answers each datagram with what is in it, with its name, and with where that came from.
     async fn datagrams(name: &'static str) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let at = socket.local_addr().unwrap();
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            while let Ok((_, from)) = socket.recv_from(&mut [0; 16]).await {
-                let _ = socket.send_to(format!("{name} {from}").as_bytes(), from).await;
+            let mut room = [0; 16];
+            while let Ok((length, from)) = socket.recv_from(&mut room).await {
+                let said = String::from_utf8_lossy(&room[..length]);
+                let _ = socket.send_to(format!("{said} {name} {from}").as_bytes(), from).await;
             }
         });
         Self { at, _serving: serving }
@@ -233,15 +238,41 @@ async fn connections_of_tcp_stay_as_long_as_they_may_and_targets_know_who_calls(
     }
 }
 
-/// What is answered to a datagram of a caller, however often one gets lost.
+/// What is answered to a datagram of a caller, however often one gets lost. Each question has a number, so that a late answer to one
+/// before, which may be of another time, is not taken for that to this one.
 async fn asked(caller: &UdpSocket) -> String {
+    static QUESTIONS: AtomicU64 = AtomicU64::new(0);
     let mut room = [0; 64];
     loop {
-        caller.send(b"who?").await.unwrap();
-        if let Ok(Ok(length)) = timeout(Duration::from_secs(1), caller.recv(&mut room)).await {
-            return String::from_utf8(room[..length].to_vec()).unwrap();
+        let number = QUESTIONS.fetch_add(1, Ordering::Relaxed).to_string();
+        caller.send(number.as_bytes()).await.unwrap();
+        let answer = async {
+            loop {
+                let Ok(length) = caller.recv(&mut room).await else { return None };
+                let text = String::from_utf8(room[..length].to_vec()).unwrap();
+                if let Some((of, answer)) = text.split_once(' ')
+                    && of == number
+                {
+                    return Some(answer.to_owned());
+                }
+            }
+        };
+        if let Ok(Some(answer)) = timeout(Duration::from_secs(1), answer).await {
+            return answer;
         }
     }
+}
+
+#[tokio::test]
+async fn a_late_answer_to_a_question_before_is_passed_over() {
+    let backend = Backend::datagrams("A").await;
+    let caller = caller(backend.at).await;
+    caller.send(b"before").await.unwrap();
+    // It is there before anything is asked.
+    caller.readable().await.unwrap();
+    let own = caller.local_addr().unwrap();
+    assert_eq!(asked(&caller).await, format!("A {own}"));
+    assert_eq!(asked(&caller).await, format!("A {own}"));
 }
 
 async fn caller(at: SocketAddr) -> UdpSocket {

@@ -3,7 +3,7 @@
 use super::{
     Command,
     roll_back::roll_back,
-    submit::{self, refuse_conflicts, refuse_rivals, supersede},
+    submit::{self, refuse_conflicts, refuse_same_adoption, supersede},
 };
 use crate::release::{
     assignment::Step,
@@ -151,7 +151,7 @@ fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let ReleaseState::Over { end: End::NoParticipants, .. } = release.state else {
         return Err(wrong(release, "only one in which nobody could take part is planned once more"));
     };
-    refuse_rivals(state, &release.id, release.adopts.as_deref())?;
+    refuse_same_adoption(state, &release.id, release.adopts.as_deref())?;
     let again = Change::Lifecycle(lifecycle::Change::Replanned { release: release.key, now });
     Ok(Decision::new(vec![again], Reply::Done))
 }
@@ -159,7 +159,7 @@ fn plan_again(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
 pub(in crate::release) fn retry(state: &State, id: &str, now: Now) -> Result<Decision, NoReply> {
     let release = find(state, id)?;
     check_retry(release)?;
-    refuse_rivals(state, &release.id, release.adopts.as_deref())?;
+    refuse_same_adoption(state, &release.id, release.adopts.as_deref())?;
     let (retryable, gone): (Vec<ChildKey>, Vec<ChildKey>) = release
         .assignments
         .iter()

@@ -58,7 +58,7 @@ fn led_by<'s>(child: ChildKey, strategy: &'s Strategy, plan: &Plan) -> Vec<&'s S
     services.filter(|(at, _)| part >> at & 1 == 1).map(|(_, service)| service).collect()
 }
 
-/// Services of another release that are to have a port of one of these, which is another service: who, which port, and whose it is here.
+/// Services of another release that are to have a port of one of these, which is another service: who, which port here, and whose it is.
 fn meeting<'o, 's>(
     others: impl IntoIterator<Item = &'o Service>,
     led: &[&'s Service],
@@ -66,8 +66,10 @@ fn meeting<'o, 's>(
     let is_led = |name: &str| led.iter().any(|led| led.name() == name);
     let others = others.into_iter().filter(|other| !is_led(other.name()));
     others.flat_map(|other| other.ports.iter().map(move |at| (other, at))).find_map(|(other, at)| {
-        let has = |own: &&&Service| own.ports.iter().any(|own| own.meets(at));
-        led.iter().find(has).map(|own| (other, at.port, *own))
+        led.iter().find_map(|own| {
+            let met = own.ports.iter().find(|own| own.meets(at))?;
+            Some((other, met.port, *own))
+        })
     })
 }
 
@@ -119,20 +121,25 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
             let key = listen.socket();
             let taken = |why| Some(Taken { service: service.name(), port: listen.port, why });
             if let Some(open) = &router.ports
-                && !open.iter().any(|open| open.take(listen.port, listen.protocol))
+                && !open.iter().any(|open| open.take(listen))
             {
-                return taken(format!(
-                    "it takes {} at {}",
-                    listen.protocol.name(),
-                    words(open, listen.protocol)
-                ));
+                return taken(words(open, listen));
             }
-            let holders = holders.entry(key).or_default();
-            if let Some((at, holder)) = holders.iter().find(|(at, _)| at.meets(listen)) {
+            let own = format!("service {}", service.name());
+            // A service may have a host whose TLS passes at several ports.
+            let met = |(at, holder): &&(&Listen, String)| {
+                at.meets(listen) && (at.socket() == key || *holder != own)
+            };
+            let found = if listen.passes() {
+                holders.values().flatten().find(met)
+            } else {
+                holders.get(&key).into_iter().flatten().find(met)
+            };
+            if let Some((at, holder)) = found {
                 let what = if at.is_routed() { at.to_string() } else { "it".to_owned() };
                 return taken(format!("{holder} has {what}"));
             }
-            holders.push((listen, format!("service {}", service.name())));
+            holders.entry(key).or_default().push((listen, own));
             new.insert(key, service.name());
         }
     }
@@ -171,8 +178,11 @@ fn named(service: &traffic::Service, own: &ReleaseId) -> String {
     }
 }
 
-fn words(open: &[OpenPorts], protocol: Protocol) -> String {
-    let open = open.iter().filter(|open| open.are_for(protocol));
+/// Where a router takes what a service is to take elsewhere.
+fn words(open: &[OpenPorts], listen: &Listen) -> String {
+    let open = open.iter().filter(|open| open.are_for(listen));
     let open: Vec<String> = open.map(ToString::to_string).collect();
-    if open.is_empty() { "no port".to_owned() } else { open.join(", ") }
+    let ports = if open.is_empty() { "no port".to_owned() } else { open.join(", ") };
+    let unopened = if listen.passes() { " with tls: pass" } else { "" };
+    format!("it takes {}{unopened} at {ports}", listen.protocol.name())
 }

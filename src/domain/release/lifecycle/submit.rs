@@ -2,7 +2,9 @@
 
 use std::cell::LazyCell;
 
-use super::{Adoption, Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back};
+use super::{
+    Adoption, Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back,
+};
 use crate::{
     plan::{self, UnmanagedRouter},
     release::{
@@ -89,17 +91,17 @@ pub(in crate::release) fn refuse_conflicts<'a>(
 }
 
 /// Refuses a release while another one under way would register the same: what the later one begins with is gone once the other has ended.
-pub(in crate::release) fn refuse_rivals(
+pub(in crate::release) fn refuse_same_adoption(
     state: &State,
     id: &ReleaseId,
     adopts: Option<&Adoption>,
 ) -> Result<(), Refusal> {
     let Some(own) = adopts else { return Ok(()) };
-    let is_rival = |other: &&Release| {
+    let is_other = |other: &&Release| {
         let is_same = other.adopts.as_ref().is_some_and(|adopted| adopted.id == own.id);
         is_same && other.id != *id && !other.state.is_over()
     };
-    match state.releases.values().find(is_rival) {
+    match state.releases.values().find(is_other) {
         Some(other) => Err(Refusal::SameAdoption(other.id.clone())),
         None => Ok(()),
     }
@@ -118,7 +120,7 @@ fn check(state: &State, submitted: &Submission, key: ReleaseKey) -> Result<(), R
     if state.unfinished_releases() >= limit {
         return Err(Refusal::Limit { what: "unfinished releases", limit });
     }
-    refuse_rivals(state, id, submitted.adopts.as_deref())?;
+    refuse_same_adoption(state, id, submitted.adopts.as_deref())?;
     let strategy = &*submitted.strategy;
     let planned = LazyCell::new(|| plan::plan(strategy, &state.shared));
     if let Some(unmanaged) = plan::unmanaged(strategy, &state.shared, || &planned) {

@@ -139,7 +139,8 @@ impl State {
             *unconfirmed = unproven;
             // Those that ended badly below, or were not tested, were tried again there.
             // One that registers something does so in the commit of its end, so it is retried here.
-            if matches!(end, End::DoneWithFailures | End::Untested) && is_repaired && release.adopts.is_none() {
+            if matches!(end, End::DoneWithFailures | End::Untested) && is_repaired && release.adopts.is_none()
+            {
                 *end = if release.counts.are_untested() { End::Untested } else { End::Done };
                 (release.ending, release.first_fault) = (None, None);
             }

@@ -19,8 +19,14 @@ pub(in crate::release) fn apply(state: &mut State, change: &Change) {
             state.fold(*release, ReleaseEvent::WinnerChosen { variation: *variation }, *now);
         }
         Change::SharesChosen { release, stage, new, now } => {
-            state.with_release(*release, |release| release.share(*stage, *new));
-            state.fold(*release, ReleaseEvent::SharesChosen { stage: *stage, new: *new }, *now);
+            let mut is_first = true;
+            state.with_release(*release, |release| {
+                release.share(*stage, *new);
+                is_first = !release.choose_again(*stage, *new, *now);
+            });
+            if is_first {
+                state.fold(*release, ReleaseEvent::SharesChosen { stage: *stage, new: *new }, *now);
+            }
         }
         Change::GateReached { release, gate, now } => state.with_release(*release, |release| {
             let at = release.at(*now);

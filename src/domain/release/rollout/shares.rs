@@ -18,7 +18,7 @@ use language::Strategy;
 use model::{ChildKey, ChildStatus, FEATURE_SHARES, Now, StageStatus};
 
 use crate::release::{
-    assignment::{Assignment, Dated, StepIndex},
+    assignment::{Assignment, Dated, ReleaseEvent, StepIndex},
     change::Change,
     command::{Decision, NoReply, Refusal, Reply},
     decide::checks::{another_fact, find, held, names_feature, stage_of, wrong},
@@ -60,7 +60,9 @@ pub(super) fn decide(state: &State, id: &str, stage: &str, new: u16, now: Now) -
         let (release, stage) = (release.id.clone(), stage.to_owned());
         return Err(Refusal::CanNotShare { release, stage, why }.into());
     }
-    another_fact(release)?;
+    if !release.has_chosen(index as u8) {
+        another_fact(release)?;
+    }
     let change = rollout::Change::SharesChosen { release: release.key, stage: index as u8, new, now };
     Ok(Decision::new(vec![Change::Rollout(change)], Reply::Done))
 }
@@ -81,6 +83,17 @@ impl Release {
         }
     }
 
+    fn has_chosen(&self, stage: u8) -> bool {
+        self.facts.iter().any(|dated| is_of(dated, stage))
+    }
+
+    /// Notes other shares in the place of those of the stage that were chosen before: only the last ones count. False: there are none.
+    pub(super) fn choose_again(&mut self, stage: u8, new: u16, now: Now) -> bool {
+        let dated = Dated { fact: ReleaseEvent::SharesChosen { stage, new }, at: self.at(now) };
+        let before = self.facts.iter_mut().find(|dated| is_of(dated, stage));
+        before.map(|before| *before = dated).is_some()
+    }
+
     /// What was chosen, by the names of stages, for a child that can be told so.
     pub(in crate::release) fn shares_for(&self, state: &Snapshot, child: ChildKey) -> BTreeMap<String, u16> {
         if !knows(state, child) {
@@ -96,27 +109,34 @@ impl Release {
     /// Why not all can come to other shares of a stage any more.
     fn why_no_other_shares(&self, state: &Snapshot, stage: usize) -> Option<String> {
         if self.skipped().any(|skipped| usize::from(skipped) == stage) {
-            return Some("it is passed over".to_owned());
+            return Some("it was skipped".to_owned());
         }
         let subject = self.strategy.stages.get(stage)?.subject;
         let leads = |part: &Assignment| part.current_functions(&self.strategy).contains(subject);
         let parts = self.assignments.range(..).filter(|(_, part)| leads(part));
         parts.into_iter().find_map(|(child, part)| {
             let id = || state.children.get(*child).map(|child| child.id.to_string()).unwrap_or_default();
-            let is_told = || part.is_in_place() && knows(state, *child);
             match part.status {
                 ChildStatus::No | ChildStatus::Failed => None,
-                ChildStatus::Todo | ChildStatus::Doing if !is_told() => Some(format!(
-                    "{} can't be told so (it doesn't name the feature {FEATURE_SHARES:?})",
+                ChildStatus::Todo | ChildStatus::Doing if !part.is_in_place() => Some(format!(
+                    "{} leads routers of its own, which can't be told of other shares yet",
+                    id()
+                )),
+                ChildStatus::Todo | ChildStatus::Doing if !knows(state, *child) => Some(format!(
+                    "{} can't change shares during a stage (it doesn't name the feature {FEATURE_SHARES:?})",
                     id()
                 )),
                 ChildStatus::Todo | ChildStatus::Doing => {
-                    is_past(part, stage).then(|| format!("{} has it behind itself", id()))
+                    is_past(part, stage).then(|| format!("{} is at its end already", id()))
                 }
-                ChildStatus::Done => Some(format!("{} has it behind itself", id())),
+                ChildStatus::Done => Some(format!("{} is at its end already", id())),
             }
         })
     }
+}
+
+fn is_of(dated: &Dated, stage: u8) -> bool {
+    dated.fact.shares().is_some_and(|(of, _)| of == stage)
 }
 
 fn knows(state: &Snapshot, child: ChildKey) -> bool {

@@ -147,7 +147,7 @@ impl Counts {
 
     /// Whether some of a release without failures don't have the new version after all.
     pub const fn are_mixed(&self) -> bool {
-        self.left_untested > 0 || self.undone > 0
+        self.agents.untested > 0 || self.undone > 0
     }
 
     /// How many ended how, in the order of [`Outcome::NAMES`], so that none can be left out.

@@ -1,6 +1,6 @@
 //! Canaries, from memory or from the store, as they are shown.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use axum::http::StatusCode;
 
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 use ab_releases::Recorded;
-use canary_releases::{Details, Life, Live, marks, show};
+use canary_releases::{Details, Life, Live, show};
 use domain::{
     release::{
         assignment::Assignment,
-        state::{Release, Snapshot},
+        state::{Release, ReleaseState, Snapshot},
         waits,
     },
     traffic::{Service, sums},
@@ -65,13 +65,12 @@ pub(super) async fn look(
     let mut in_memory = ctx.engine.read_apart(PATIENCE, in_memory).await?;
     let mut shown = Vec::new();
     for (row, recorded) in rows {
-        let (progress, live) = match in_memory.remove(&row.release_key) {
-            Some((progress, live)) => (progress, Some(live)),
-            None => {
-                let Some(stored) = ctx.engine.reader().release(&recorded.release).await? else { continue };
-                let progress = Progress::stored(&stored);
-                (progress.inspect_err(|error| ctx.engine.unreadable().note(error))?, None)
-            }
+        let (progress, live) = if let Some((progress, live)) = in_memory.remove(&row.release_key) {
+            (progress, Some(live))
+        } else {
+            let Some(stored) = ctx.engine.reader().release(&recorded.release).await? else { continue };
+            let progress = Progress::stored(&stored);
+            (progress.inspect_err(|error| ctx.engine.unreadable().note(error))?, None)
         };
         if progress.adopts.is_none() {
             continue;
@@ -99,16 +98,25 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
     let is_under_way = release.state.is_under_way();
     let is_to_tell = |part: &Assignment| match part.status {
         ChildStatus::No => false,
+        // Who has proven that it went back may lead the service no more, and then doesn't tell of it either.
         ChildStatus::Todo | ChildStatus::Doing | ChildStatus::Done | ChildStatus::Failed => {
-            is_under_way || part.fetched
+            is_under_way || (part.fetched && !part.may_run_new().is_empty())
         }
     };
-    let (mut routers, mut unread, mut told) = (0, Vec::new(), None::<i64>);
+    let has_gone_back =
+        |part: &Assignment| part.status == ChildStatus::Failed && part.may_run_new().is_empty();
+    let (mut routers, mut telling) = (0, 0);
+    let (mut unread, mut told) = (Vec::new(), None::<i64>);
     let mut services: Vec<&Service> = Vec::new();
-    for (child, _) in release.assignments.range(..).filter(|(_, part)| is_to_tell(part)) {
+    for (child, part) in release.assignments.range(..).filter(|(_, part)| is_to_tell(part)) {
         routers += 1;
-        let Some(router) = state.traffic.get(*child) else { continue };
-        let Some(service) = router.services().find(|service| service.is_of(release.key)) else { continue };
+        let router = state.traffic.get(*child);
+        let service = router.and_then(|router| router.services().find(|service| service.is_of(release.key)));
+        let Some((router, service)) = router.zip(service) else {
+            telling += u32::from(has_gone_back(part));
+            continue;
+        };
+        telling += 1;
         services.push(service);
         told = told.max(Some(service.since.wall_ms));
         if !router.is_reached {
@@ -116,7 +124,10 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
             unread.extend(state.children.get(*child).map(|child| child.id.to_string()));
         }
     }
-    let busy = others_in_hand(state, release);
+    // To look at all their open releases takes a while, and it is said only of one that waits for that.
+    let is_waiting =
+        release.state == ReleaseState::Running && release.times.iter().all(|timed| timed.stage.is_none());
+    let busy = if is_waiting { others_in_hand(state, release) } else { BTreeSet::new() };
     let since = |served_ms: u64| {
         let ago = now.served_ms.saturating_sub(served_ms);
         now.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
@@ -126,6 +137,7 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
         busy: busy.iter().map(|other| caller.name(other).to_owned()).collect(),
         paused: release.clock.paused_since.map(since),
         routers,
+        telling,
         sums: sums(services),
         told,
         unread,

@@ -38,7 +38,7 @@ use crate::{
     },
 };
 use ab_releases::{Fault, Kind, Uuid};
-use canary_releases::{Canary, Document, Transition, Translated};
+use canary_releases::{Canary, Document, Transition, Translated, marks};
 use domain::release::{
     assignment::{Dated, ReleaseEvent},
     command::Command,
@@ -59,6 +59,9 @@ const STAGE: &str = "canary";
 
 /// A warning of strategies that helps nobody here: a manifest has no place for a condition.
 const NO_CONDITION: &str = "no-condition";
+
+/// The type of the problem that something registered is in the way.
+const IN_USE: &str = "in-use";
 
 /// The most releases of which a warning says that they are in hand.
 const MAX_BUSY: usize = 20;
@@ -113,7 +116,7 @@ pub(in crate::v1) async fn register(ctx: &Context, spec: ReleaseSpec, asked: Ask
         registry::register(ctx, tenant, spec, asked.by).await?;
     } else if is_changed {
         let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &id]).to_string();
-        if let Some(other) = Rival::find(ctx, &registered, "").await? {
+        if let Some(other) = OtherCanary::find(ctx, &registered, "").await? {
             return Err(other.problem(&id));
         }
     }
@@ -124,42 +127,25 @@ pub(in crate::v1) async fn register(ctx: &Context, spec: ReleaseSpec, asked: Ask
 
 /// How the release of a canary stands; `None`: there is none of this id.
 pub(in crate::v1) async fn state(ctx: &Context, id: &str) -> Result<Option<ReleaseState>, Problem> {
-    Ok(There::find(ctx, id).await?.map(|there| there.state))
+    Ok(Existing::find(ctx, id).await?.map(|there| there.state))
 }
 
 pub(in crate::v1) async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Answer {
     let id = asked.scope.release(&canary.name);
-    let Some(there) = There::find(ctx, &id).await? else {
+    let Some(there) = Existing::find(ctx, &id).await? else {
         return create(ctx, canary, false, asked).await;
     };
     there.check(canary)?;
+    // Nobody could take part: it is planned once more, as it was submitted.
     if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
-        return begin_again(ctx, canary, &there.id, asked).await;
+        if u16::from(canary.weight) != there.weight() {
+            let why = "had nobody who could take part, and keeps its weight until it has begun: submit it with that, or take another name";
+            return Err(there.wrong(&format!("{why} (its weight is {})", there.weight())));
+        }
+        let file = marks::file_of(&there.strategy).map(str::to_owned);
+        return create(ctx, &Canary { file, ..canary.clone() }, true, asked).await;
     }
     carry_on(ctx, canary, &there, asked).await
-}
-
-/// Nobody could take part: it is planned once more, by the text that it was submitted with. If that had another weight, this one is chosen
-/// as soon as it has begun.
-async fn begin_again(ctx: &Context, canary: &Canary, id: &str, asked: Asked) -> Answer {
-    let weight = submitted_weight(ctx, id).await?.unwrap_or(canary.weight);
-    let (dry_run, by) = (asked.dry_run, asked.by.clone());
-    let answer = create(ctx, &Canary { weight, ..canary.clone() }, true, asked).await?;
-    let begun = There::find(ctx, id).await?.filter(|there| {
-        let is_under_way = matches!(Standing::of(&there.state), Standing::UnderWay);
-        is_under_way && !dry_run && there.weight() != u16::from(canary.weight)
-    });
-    if let Some(there) = begun {
-        ctx.engine.call(there.weigh(canary.weight), by, PATIENCE).await?;
-    }
-    Ok(answer)
-}
-
-/// The weight with which a canary was submitted, whatever was chosen since.
-async fn submitted_weight(ctx: &Context, id: &str) -> Result<Option<u8>, Problem> {
-    let row = ctx.engine.reader().release(id).await?;
-    let strategy = row.and_then(|row| language::check_stored(&row.strategy).strategy);
-    Ok(strategy.and_then(|strategy| u8::try_from(canary_releases::weight_of(&strategy)).ok()))
 }
 
 /// `is_again`: it was there, and nobody could take part.
@@ -182,7 +168,7 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
     let (tenant, name) = (tenant_of(&scope), spec.name.clone());
     let id = scope.release(&canary.name);
     let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string();
-    if let Some(other) = Rival::find(ctx, &registered, &id).await? {
+    if let Some(other) = OtherCanary::find(ctx, &registered, &id).await? {
         return Err(other.problem(&name));
     }
     let adoption = Adoption {
@@ -253,10 +239,13 @@ pub(in crate::v1) async fn strategy_of(
 
 /// Looks again, now that nobody can register the release in another way any more: a canary that was made from another one is rolled back.
 pub(super) async fn stands(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
-    let Some(there) = There::find(ctx, id).await?.filter(|there| !there.state.is_over()) else {
+    let Some(there) = Existing::find(ctx, id).await?.filter(|there| !there.state.is_over()) else {
         return Ok(());
     };
-    let Err(problem) = there.check_base(ctx).await else { return Ok(()) };
+    let problem = match there.check_base(ctx).await {
+        Err(problem) if problem.kind() == Some(IN_USE) => problem,
+        other => return other,
+    };
     let note = Some("its registered release changed while it was submitted".to_owned());
     let (release, name) = (id.to_owned(), Some(by.actor.name()));
     let abort = lifecycle::Command::Abort { release, note: note.clone(), by: name };
@@ -288,13 +277,21 @@ pub(in crate::v1) fn others_in_hand(state: &Snapshot, own: &Release) -> BTreeSet
 }
 
 /// Brings a canary that is there to what is asked for.
-async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -> Answer {
-    let Asked { dry_run, by, may_approve, .. } = asked;
+async fn carry_on(ctx: &Context, canary: &Canary, there: &Existing, asked: Asked) -> Answer {
     let is_to_go_on = canary.transition != Transition::Deprecated;
-    if is_to_go_on && matches!(Standing::of(&there.state), Standing::Planned | Standing::UnderWay) {
+    let is_open =
+        |there: &Existing| matches!(Standing::of(&there.state), Standing::Planned | Standing::UnderWay);
+    if is_to_go_on && is_open(there) {
         // The process that created it may have ended before it could look again.
-        there.check_base(ctx).await?;
+        if let Err(problem) = there.check_base(ctx).await {
+            // It may have been adopted meanwhile, and changed the registered release itself.
+            return match Existing::find(ctx, &there.id).await? {
+                Some(now) if !is_open(&now) => Box::pin(carry_on(ctx, canary, &now, asked)).await,
+                Some(_) | None => Err(problem),
+            };
+        }
     }
+    let Asked { dry_run, by, may_approve, .. } = asked;
     let steps = there.steps(Wanted::of(canary), may_approve, &by)?;
     let before = show::detail(ctx, &there.id).await?.release;
     let Some((word, commands)) = steps else {
@@ -315,7 +312,7 @@ async fn carry_on(ctx: &Context, canary: &Canary, there: &There, asked: Asked) -
 /// Refuses another attempt of a canary that is over, where its registered release is no longer what the canary was made from: it would end
 /// with a release that nobody asked for. While a canary is under way, nobody can change its registered release.
 pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> {
-    match There::find(ctx, id).await? {
+    match Existing::find(ctx, id).await? {
         Some(there) if there.state.is_over() => there.check_base(ctx).await,
         Some(_) | None => Ok(()),
     }
@@ -323,7 +320,7 @@ pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> 
 
 /// Deprecates a canary, as `transition: Deprecated` does.
 pub(in crate::v1) async fn deprecate(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
-    let there = There::find(ctx, id).await?.ok_or_else(|| Problem::unknown_release(id))?;
+    let there = Existing::find(ctx, id).await?.ok_or_else(|| Problem::unknown_release(id))?;
     let wanted = Wanted { transition: Transition::Deprecated, weight: 0 };
     let Some((_, commands)) = there.steps(wanted, false, &by)? else { return Ok(()) };
     check_note(ctx, id, &by).await?;
@@ -353,7 +350,7 @@ fn is_passed_over(facts: &[Dated]) -> bool {
 }
 
 /// A release that is there under the name of a canary.
-struct There {
+struct Existing {
     id: String,
     state: ReleaseState,
     /// Its routers have failed, and each is back at what served before.
@@ -364,7 +361,7 @@ struct There {
     adopts: Option<Arc<Adoption>>,
 }
 
-impl There {
+impl Existing {
     async fn find(ctx: &Context, id: &str) -> Result<Option<Self>, Problem> {
         let wanted = id.to_owned();
         let in_memory = move |state: &Snapshot| {
@@ -400,7 +397,7 @@ impl There {
     fn check(&self, canary: &Canary) -> Result<(), Problem> {
         let id = &self.id;
         // Anybody may write the annotations of a canary into a strategy.
-        let digest = self.adopts.as_ref().and_then(|_| canary_releases::marks::digest_of(&self.strategy));
+        let digest = self.adopts.as_ref().and_then(|_| marks::digest_of(&self.strategy));
         let detail = match digest {
             Some(digest) if digest == canary_releases::digest(canary) => return Ok(()),
             Some(_) => format!(
@@ -420,14 +417,16 @@ impl There {
         let (id, name) = (&self.id, &adoption.name);
         let now = registry::find::<ReleaseSpec>(ctx, ab_releases::tenant_of(id), name).await?;
         let adopted = serde_json::from_str::<ReleaseSpec>(&adoption.detail).ok();
-        let mut both = now.zip(adopted).into_iter();
-        if both.any(|(now, adopted)| canary_releases::is_of(&self.strategy, &adopted, &now)) {
+        let is_based = |(now, adopted): (ReleaseSpec, ReleaseSpec)| {
+            canary_releases::is_of(&self.strategy, &adopted, &now)
+        };
+        if now.zip(adopted).is_some_and(is_based) {
             return Ok(());
         }
         let detail = format!(
             "registered release {name} has changed since canary release {id} was made from it: deprecate it, and create another one"
         );
-        Err(Problem::new(StatusCode::CONFLICT, "in-use", detail))
+        Err(Problem::new(StatusCode::CONFLICT, IN_USE, detail))
     }
 
     /// What leads to what is asked for, and what that is called; `None`: it is so already.
@@ -549,12 +548,12 @@ impl Standing {
 }
 
 /// Another canary of the same registered release, which is not over.
-struct Rival {
+struct OtherCanary {
     id: String,
     is_going_back: bool,
 }
 
-impl Rival {
+impl OtherCanary {
     /// Beside the release of this id. `registered`: the UUID of the registered release.
     async fn find(ctx: &Context, registered: &str, id: &str) -> Result<Option<Self>, Problem> {
         let (registered, id) = (registered.to_owned(), id.to_owned());
