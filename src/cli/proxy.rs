@@ -244,6 +244,7 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
         listen: listens(&settings, !inherited.is_empty()),
         inherited,
         control: settings.control,
+        state: settings.state,
         command: Box::new(move || {
             let mut command = std::process::Command::new(&program);
             command.args(&args).arg("--serving");
@@ -278,7 +279,8 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
             | HoldError::LongPath { .. }
             | HoldError::Running(_)
             | HoldError::Listen { .. }
-            | HoldError::Control { .. } => Failure::user(error.to_string()),
+            | HoldError::Control { .. }
+            | HoldError::State { .. } => Failure::user(error.to_string()),
             HoldError::Take { .. } | HoldError::Io(_) => Failure::ours(error.to_string()),
         }),
     }

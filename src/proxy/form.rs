@@ -1,6 +1,8 @@
-//! The wanted table as it travels: over the control socket, and in the file in which it is kept.
+//! The wanted table, and the wanted list of addresses, as they travel: over the control socket, and in the files in which they are kept.
 //!
 //! What a newer agent adds is passed over by an older proxy, unless it raises `format`: that is refused by name.
+
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 pub use traffic::{HashFunction, Retry, RuleForm, Sticky};
@@ -45,6 +47,38 @@ pub struct TableForm {
     pub services: Vec<ServiceForm>,
 }
 
+/// All addresses on which a proxy listens beside those of its configuration, whole; never a difference to what was before. It has
+/// numbers of its own, which mean what those of a table do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListenForm {
+    #[serde(default)]
+    pub epoch: u64,
+    pub generation: u64,
+    pub listen: Vec<AddressForm>,
+}
+
+/// An address, and what comes in there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AddressForm {
+    pub kind: AddressKind,
+    pub address: SocketAddr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AddressKind {
+    /// Calls, without TLS.
+    Http,
+    /// Calls, with TLS and the certificate of the configuration.
+    Https,
+    /// Connections, whatever passes over them.
+    Tcp,
+    /// Connections of TLS that pass unopened.
+    Tls,
+    /// Datagrams.
+    Udp,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceForm {
     pub name: String,
@@ -52,7 +86,7 @@ pub struct ServiceForm {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     /// Ports all of whose calls lead here, whatever the host and the path. They must be among those on which the proxy listens:
-    /// a table opens none. A program that doesn't know them would lead these calls elsewhere; so whoever names any says
+    /// a table opens none; a [`ListenForm`] does. A program that doesn't know them would lead these calls elsewhere; so whoever names any says
     /// `format: 2`, which such a program refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,

@@ -27,7 +27,8 @@ use tokio::{io::Interest, net::UnixStream, time::timeout};
 use crate::{
     control::form::{LeavingStatus, TableNumber},
     flow::FlowForm,
-    form::TableForm,
+    form::{ListenForm, TableForm},
+    listens::ListenFault,
     sockets::{MAX_SOCKETS, SocketName},
 };
 use call_metrics::{Cursor, HandoverSnapshot, Tail};
@@ -52,7 +53,15 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    pub(crate) const OURS: Self = Self { newest: 1, oldest: 1 };
+    pub(crate) const OURS: Self = Self { newest: 2, oldest: 1 };
+
+    /// Those of a process that doesn't say any.
+    pub(crate) const FIRST: Self = Self { newest: 1, oldest: 1 };
+
+    /// Whether they have the words about lists of addresses.
+    pub(crate) fn have_lists(self) -> bool {
+        self.newest >= 2
+    }
 
     /// The newest form that both know.
     pub(crate) fn agree(self, theirs: Self) -> Result<u32, HandoverError> {
@@ -85,6 +94,11 @@ pub enum HandoverError {
     Ended,
     #[error("another process of this proxy doesn't answer")]
     Late,
+    #[error(
+        "the process that holds the sockets of this proxy is of an earlier version, and can't open addresses: start \
+         `choirmaster proxy` again, which takes them over"
+    )]
+    NoLists,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -96,7 +110,7 @@ impl HandoverError {
         match self {
             Self::Ended => true,
             Self::Io(error) => matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected),
-            Self::Forms { .. } | Self::Unexpected(_) | Self::Refused(_) | Self::Late => false,
+            Self::Forms { .. } | Self::Unexpected(_) | Self::Refused(_) | Self::Late | Self::NoLists => false,
         }
     }
 }
@@ -111,6 +125,9 @@ pub(crate) enum Word {
         /// The path of the control socket.
         #[serde(default)]
         control: Option<PathBuf>,
+        /// The list of addresses in force.
+        #[serde(default)]
+        listen: ListenForm,
     },
     /// Supervisor to itself, as the program that is on disk now: go on with these, of which the last is the lock.
     Hold {
@@ -121,6 +138,9 @@ pub(crate) enum Word {
         children: Vec<u32>,
         /// Start another process: that was asked for meanwhile.
         start: bool,
+        /// The list of addresses in force; none from a program that knows of none.
+        #[serde(default)]
+        listen: Option<ListenForm>,
     },
     /// Supervisor to a process: this link ends, and another supervisor is there at once. Answered with `Done`, behind which nothing more
     /// is said.
@@ -130,6 +150,8 @@ pub(crate) enum Word {
     /// To the supervisor: calls are taken, by the table that holds.
     Ready {
         pid: u32,
+        #[serde(default)]
+        forms: Option<Forms>,
     },
     /// To the supervisor: this process can't serve, and ends.
     CantServe {
@@ -144,6 +166,20 @@ pub(crate) enum Word {
     /// Supervisor to a process: the upgrade did not come about.
     UpgradeFailed {
         why: String,
+    },
+    /// To the supervisor: listen on the addresses of this list beside those of the configuration, and on no others.
+    Listen {
+        listen: ListenForm,
+    },
+    /// Supervisor to a process: take what comes in at all of these sockets, and nowhere else. This list made it so.
+    Listening {
+        listen: ListenForm,
+        sockets: Vec<SocketName>,
+    },
+    /// The other answer to a list: all is as it was.
+    NotListening {
+        listen: ListenForm,
+        fault: ListenFault,
     },
     /// Supervisor to a process: finish, and end.
     Stop,
@@ -223,7 +259,9 @@ pub(crate) enum Word {
 impl Word {
     fn sockets(&self) -> usize {
         match self {
-            Self::Serve { sockets, .. } | Self::Taken { sockets, .. } => sockets.len(),
+            Self::Serve { sockets, .. } | Self::Taken { sockets, .. } | Self::Listening { sockets, .. } => {
+                sockets.len()
+            }
             Self::Hold { sockets, .. } => sockets.len() + 1,
             Self::Flows { flows, .. } => flows.len(),
             _ => 0,

@@ -10,7 +10,7 @@
 //! 2. A version that no table names any more is drained once the last call that holds it has ended; until then it is said to be
 //!    in use.
 //! 3. No connection of a caller is closed while it is idle, but for the limit on idleness: one that has to end is told so
-//!    in an answer.
+//!    in an answer. That is so over upgrades and where an address is given back, too; no connection that was accepted is lost by either.
 //! 4. What may have been carried out is sent again only where that is declared or harmless, and each time is counted.
 //! 5. What passes has one meaning (`head`).
 
@@ -27,6 +27,7 @@ pub mod control;
 mod count;
 mod decide;
 mod drive;
+mod entrance;
 mod exchange;
 mod flow;
 pub mod form;
@@ -35,6 +36,8 @@ mod handover_socket;
 mod head;
 mod http2;
 mod limits;
+mod listed;
+pub mod listens;
 pub mod live;
 pub mod local_http;
 mod metrics;
@@ -77,6 +80,7 @@ use self::{
     access_log::{AccessLog, Log},
     collect::Collector,
     count::ThreadShard,
+    entrance::Entrance,
     flow::{AdoptedFlow, FlowForm},
     form::TableForm,
     live::{LiveTable, TableFault, Version},
@@ -112,8 +116,10 @@ pub struct Proxy {
     /// Dropped with the proxy, which ends collecting.
     _collecting: oneshot::Sender<()>,
     threads: Vec<JoinHandle<()>>,
-    /// How many sockets for datagrams there are.
+    /// How many sockets for datagrams there have been.
     udp_sockets: AtomicUsize,
+    /// The sockets; of those that were given back, the ones of which something is left.
+    entrances: Mutex<Vec<Arc<Entrance>>>,
     in_force: Mutex<Arc<LiveTable>>,
     /// Versions that were named by a table and are not any more, while somebody holds them.
     leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
@@ -176,6 +182,7 @@ impl Proxy {
             _collecting: collecting,
             threads: running,
             udp_sockets: AtomicUsize::default(),
+            entrances: Mutex::default(),
             in_force,
             leaving: Mutex::default(),
         })
@@ -219,11 +226,58 @@ impl Proxy {
             Some(AdoptedFlow { form, socket, version })
         });
         let taken = taken.collect();
+        let socket = socket.try_clone()?;
         // One thread has all flows of a socket; another one those of the next.
         let turn = self.udp_sockets.fetch_add(1, Ordering::Relaxed);
         let orders = &self.crew.orders[turn % self.crew.orders.len()];
-        let _ = orders.send(Order::Datagrams(socket.try_clone()?, taken));
+        let _ = orders.send(Order::Datagrams(socket, taken, self.enter(at, true)));
         Ok(at)
+    }
+
+    /// A socket that listens there.
+    fn enter(&self, at: SocketAddr, is_udp: bool) -> Arc<Entrance> {
+        let entrance = Entrance::new(at, is_udp);
+        let mut entrances = self.entrances.lock().unwrap_or_else(PoisonError::into_inner);
+        entrances.retain(|known| !known.is_given_back() || known.inside() > 0);
+        entrances.push(Arc::clone(&entrance));
+        entrance
+    }
+
+    /// Takes nothing more from sockets that listen on an address, but for connections that wait in their queues. Once this returns,
+    /// they are closed here. What came in there ends as when the proxy drains, and is cut after [`Limits::flow_drain`].
+    pub async fn give_back(&self, at: SocketAddr) {
+        self.give_back_at(at, false).await;
+    }
+
+    /// The same of sockets for datagrams: no further flow begins there. They are closed with the last that is there.
+    pub async fn give_back_udp(&self, at: SocketAddr) {
+        self.give_back_at(at, true).await;
+    }
+
+    async fn give_back_at(&self, at: SocketAddr, is_udp: bool) {
+        let until = Instant::now() + self.crew.limits.flow_drain;
+        let mut closed = Vec::new();
+        for entrance in self.entrances.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if entrance.at != at || entrance.is_udp != is_udp || entrance.is_given_back() {
+                continue;
+            }
+            entrance.give_back(until);
+            for orders in &self.crew.orders {
+                let (done, closing) = oneshot::channel();
+                let _ = orders.send(Order::GiveBack(Arc::clone(entrance), done));
+                closed.push(closing);
+            }
+        }
+        for closing in closed {
+            let _ = closing.await;
+        }
+    }
+
+    /// How many connections, or flows, are left of those that came in at an address before it was given back.
+    pub(crate) fn left_at(&self, at: SocketAddr, is_udp: bool) -> usize {
+        let entrances = self.entrances.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_back = entrances.iter().filter(|known| known.is_given_back());
+        given_back.filter(|known| known.at == at && known.is_udp == is_udp).map(|known| known.inside()).sum()
     }
 
     /// The version that has a flow: where no table names it, it leaves.
@@ -243,11 +297,11 @@ impl Proxy {
         Some(version)
     }
 
-    /// Reads no more datagrams, once this returns: another process is about to.
-    pub(crate) async fn stop_reading(&self) {
+    /// Accepts no connection and reads no datagram any more, once this returns: another process does.
+    pub(crate) async fn stop_taking(&self) {
         for orders in &self.crew.orders {
             let (done, stopped) = oneshot::channel();
-            let _ = orders.send(Order::StopReading(done));
+            let _ = orders.send(Order::StopTaking(done));
             let _ = stopped.await;
         }
     }
@@ -271,10 +325,15 @@ impl Proxy {
 
     fn take(&self, socket: &TcpListener, incoming: &Incoming) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
-        for orders in &self.crew.orders {
-            let _ = orders.send(Order::Listen(socket.try_clone()?, incoming.clone()));
+        let at = socket.local_addr()?;
+        // All or none.
+        let copies: Vec<_> =
+            self.crew.orders.iter().map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
+        let entrance = self.enter(at, false);
+        for (orders, socket) in self.crew.orders.iter().zip(copies) {
+            let _ = orders.send(Order::Listen(socket, incoming.clone(), Arc::clone(&entrance)));
         }
-        socket.local_addr()
+        Ok(at)
     }
 
     /// Puts a table in force. Once this returns, no further call is given to a version by the old one.

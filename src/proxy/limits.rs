@@ -35,7 +35,8 @@ pub struct Limits {
     /// Connections of TCP, and flows of UDP, that a version has at once. Above: a connection waits in the version's queue, a datagram
     /// is dropped.
     pub flows: u32,
-    /// How long those may stay with a variation that gets none any more, where the table doesn't say it. Longer: they are cut.
+    /// How long those may stay with a variation that gets none any more, where the table doesn't say it; and how long whatever came in at
+    /// an address that was given back may take to end. Longer: they are cut.
     pub flow_drain: Duration,
     /// Flows of UDP of an address that is listened on. Above: the one that was idle for longest ends.
     pub udp_flows: usize,

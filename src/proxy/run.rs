@@ -13,7 +13,7 @@ mod signals;
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
-    os::unix::net::UnixStream as StdUnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
@@ -34,12 +34,13 @@ use crate::{
         control_handler::{ControlHandler, Finish, Phase},
         counting,
     },
-    form::TableForm,
+    form::{ListenForm, TableForm},
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     handover_socket::{Door, Neighbour},
+    listens::ListenFault,
     live::TableFault,
     proxy_protocol::Network,
-    sockets::{Open, Socket, Sockets},
+    sockets::{Socket, Sockets},
     table_file::{LoadedTable, TableFile},
 };
 
@@ -113,9 +114,10 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeE
             return Err(error);
         }
     };
-    let Started { handler, sockets, links, door, tasks } = started;
-    let _ = to_holder.say(&Word::Ready { pid: std::process::id() }, &[]).await;
-    handler.set_holder(to_holder).await;
+    let Started { handler, sockets, forms, links, door, tasks } = started;
+    let ready = Word::Ready { pid: std::process::id(), forms: Some(Forms::OURS) };
+    let _ = to_holder.say(&ready, &[]).await;
+    handler.set_holder(to_holder, forms).await;
 
     let link = Link { from_holder: Some(from_holder), links };
     let ended = Running { settings, handler, sockets, signals, link }.until_the_end().await;
@@ -128,7 +130,9 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeE
 struct Started {
     handler: Arc<ControlHandler>,
     sockets: Shared,
-    links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
+    /// What the supervisor understands.
+    forms: Forms,
+    links: tokio::sync::mpsc::UnboundedReceiver<NewHolder>,
     door: Door,
     /// What it does beside calls, until this is dropped.
     tasks: JoinSet<()>,
@@ -136,7 +140,7 @@ struct Started {
 
 /// Takes the sockets from the supervisor, and the place of the process before.
 async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
-    let (sockets, control) = sockets(from_holder).await.map_err(RunError::Link)?;
+    let Given { forms, sockets, control, listen } = given(from_holder).await.map_err(RunError::Link)?;
     if let Some(control) = control {
         settings.control = control;
     }
@@ -151,6 +155,7 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let handler =
         ControlHandler::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
     let handler = Arc::new(handler);
+    handler.begin_with(listen, tls);
     match before.first() {
         Some(before) => handler.follow(&before.table).await.map_err(RunError::Table)?,
         None => load(&kept, &handler).await.map_err(state)?,
@@ -158,7 +163,7 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     let mut tasks = JoinSet::new();
     let (door, door_socket) = Door::open(&settings.control)?;
     let (new_links, links) = tokio::sync::mpsc::unbounded_channel();
-    let (control, metrics, datagrams) = listen_on(&sockets, tls.as_ref(), &handler)?;
+    let (control, metrics, datagrams) = listen_on(&sockets, &handler)?;
     // Whoever asks for the sockets has a copy; those for datagrams are needed here in a moment.
     let datagrams: Vec<UdpSocket> =
         datagrams.into_iter().map(UdpSocket::try_clone).collect::<io::Result<_>>()?;
@@ -196,24 +201,34 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     for metrics in metrics {
         tasks.spawn(control::expose(metrics, Arc::clone(&handler)));
     }
-    Ok(Started { handler, sockets, links, door, tasks })
+    Ok(Started { handler, sockets, forms, links, door, tasks })
 }
 
-/// What callers of TLS are shown, where any come.
+/// What callers of TLS are shown, if any come: also at addresses that are opened later.
 fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunError> {
-    let mut listens = sockets.listens().into_iter();
-    let Some(secured) = listens.find(|listen| listen.kind == Kind::Tls) else { return Ok(None) };
-    let files = settings.tls.clone().ok_or(RunError::NoCertificate { address: secured.address })?;
-    Ok(Some(Tls::load(files)?))
+    if let Some(files) = settings.tls.clone() {
+        return Ok(Some(Tls::load(files)?));
+    }
+    match sockets.listens().into_iter().find(|listen| listen.kind == Kind::Tls) {
+        Some(secured) => Err(RunError::NoCertificate { address: secured.address }),
+        None => Ok(None),
+    }
 }
 
-/// The sockets that the supervisor gives to a process that it started, and where the control's is, whatever the configuration says
-/// by now.
-async fn sockets(from_holder: &mut Listening) -> Result<(Sockets, Option<PathBuf>), HandoverError> {
+/// What the supervisor gives to a process that it started.
+struct Given {
+    forms: Forms,
+    sockets: Sockets,
+    /// Where the control's is, whatever the configuration says by now.
+    control: Option<PathBuf>,
+    listen: ListenForm,
+}
+
+async fn given(from_holder: &mut Listening) -> Result<Given, HandoverError> {
     match from_holder.answer().await? {
-        (Word::Serve { forms, sockets, control }, descriptors) => {
+        (Word::Serve { forms, sockets, control, listen }, descriptors) => {
             Forms::OURS.agree(forms)?;
-            Ok((Sockets::from_named(sockets, descriptors)?, control))
+            Ok(Given { forms, sockets: Sockets::from_named(sockets, descriptors)?, control, listen })
         }
         (word, _) => Err(word.unexpected()),
     }
@@ -293,33 +308,17 @@ type Shared = Arc<std::sync::Mutex<Option<Sockets>>>;
 type Rest<'s> = (UnixListener, Vec<TcpListener>, Vec<&'s UdpSocket>);
 
 /// Takes connections from the sockets, and gives the others.
-fn listen_on<'s>(
-    sockets: &'s Sockets,
-    tls: Option<&Arc<Tls>>,
-    handler: &ControlHandler,
-) -> Result<Rest<'s>, RunError> {
+fn listen_on<'s>(sockets: &'s Sockets, handler: &ControlHandler) -> Result<Rest<'s>, RunError> {
     let (mut metrics, mut datagrams) = (Vec::new(), Vec::new());
-    for Open { kind, socket, .. } in &sockets.open {
-        let socket = match socket {
-            Socket::Tcp(socket) => socket,
-            Socket::Udp(socket) => {
-                datagrams.push(socket);
-                continue;
-            }
-        };
-        match (kind, tls) {
-            (Kind::Plain, _) => drop(handler.proxy().listen(socket)?),
-            (Kind::Tls, Some(tls)) => drop(handler.proxy().listen_tls(socket, tls)?),
-            (Kind::Udp, _) => {}
-            // Never calls that were to be secured without it.
-            (Kind::Tls, None) => return Err(RunError::NoCertificate { address: socket.local_addr()? }),
-            (Kind::Tcp, _) => drop(handler.proxy().listen_tcp(socket)?),
-            (Kind::PassThrough, _) => drop(handler.proxy().listen_pass_through(socket)?),
-            (Kind::Metrics, _) => {
+    for open in &sockets.open {
+        match (&open.socket, open.kind) {
+            (Socket::Udp(socket), _) => datagrams.push(socket),
+            (Socket::Tcp(socket), Kind::Metrics) => {
                 let socket = socket.try_clone()?;
                 socket.set_nonblocking(true)?;
                 metrics.push(TcpListener::from_std(socket)?);
             }
+            (Socket::Tcp(_), _) => handler.listen_at(open)?,
         }
     }
     let control = sockets.control.try_clone()?;
@@ -330,13 +329,21 @@ fn listen_on<'s>(
 /// The connection to the supervisor, and those of supervisors to come.
 struct Link {
     from_holder: Option<Listening>,
-    links: tokio::sync::mpsc::UnboundedReceiver<(Listening, Speaking)>,
+    links: tokio::sync::mpsc::UnboundedReceiver<NewHolder>,
+}
+
+/// A connection to another supervisor, and what that understands.
+struct NewHolder {
+    listening: Listening,
+    speaking: Speaking,
+    forms: Forms,
 }
 
 /// What a serving process hears.
 enum Heard {
-    Holder(Option<Word>),
-    NewHolder(Listening, Speaking),
+    /// With the sockets that came along.
+    Holder(Option<(Word, Vec<OwnedFd>)>),
+    NewHolder(NewHolder),
     Signal,
     Finish(Finish),
     Drained(usize),
@@ -359,23 +366,18 @@ impl Running {
         let mut signals = 0;
         loop {
             match self.hear(&mut draining, &mut finish).await {
-                Heard::Holder(Some(Word::Stop)) => {
-                    // Nobody comes after this one.
-                    self.handler.counting().note_taken();
-                    self.handler.finish(Finish::Stop).await;
+                Heard::Holder(Some((word, sockets))) => {
+                    if self.obey(word, sockets).await {
+                        return ServeExit::AtOnce;
+                    }
                 }
-                Heard::Holder(Some(Word::End)) => return ServeExit::AtOnce,
-                Heard::Holder(Some(Word::Renewing)) => self.handler.expect_holder().await,
-                Heard::Holder(Some(Word::Stays)) => self.handler.holder_stays().await,
-                Heard::Holder(Some(Word::UpgradeFailed { why })) => self.handler.note_upgrade(Some(why)),
-                Heard::Holder(Some(word)) => tracing::warn!(?word, "the holder said something else"),
                 Heard::Holder(None) => {
                     self.link.from_holder = None;
                     self.handler.holder_ended().await;
                 }
-                Heard::NewHolder(listening, speaking) => {
+                Heard::NewHolder(NewHolder { listening, speaking, forms }) => {
                     self.link.from_holder = Some(listening);
-                    self.handler.set_holder(speaking).await;
+                    self.handler.set_holder(speaking, forms).await;
                 }
                 Heard::Signal => {
                     signals += 1;
@@ -387,8 +389,8 @@ impl Running {
                         let told = self.handler.tell_holder(&Word::Leaving).await;
                         self.handler.counting().expect(told.is_ok());
                         if told.is_ok() {
-                            // Datagrams wait for the process that is started now.
-                            self.handler.proxy().stop_reading().await;
+                            // What comes waits for the process that is started now.
+                            self.handler.proxy().stop_taking().await;
                         }
                     }
                     self.handler.finish(Finish::Stop).await;
@@ -398,6 +400,31 @@ impl Running {
                 Heard::Drained(left) => return ServeExit::LeftBehind(left),
             }
         }
+    }
+
+    /// Does what the supervisor says; true where that is to end at once.
+    async fn obey(&self, word: Word, sockets: Vec<OwnedFd>) -> bool {
+        match word {
+            Word::Stop => {
+                // Nobody comes after this one.
+                self.handler.counting().note_taken();
+                self.handler.finish(Finish::Stop).await;
+            }
+            Word::End => return true,
+            Word::Renewing => self.handler.expect_holder().await,
+            Word::Stays => self.handler.holder_stays().await,
+            Word::UpgradeFailed { why } => self.handler.note_upgrade(Some(why)),
+            Word::Listening { listen, sockets: names } => {
+                let taken = match Sockets::from_named(names, sockets) {
+                    Ok(given) => self.handler.take_sockets(listen.clone(), given, &self.sockets).await,
+                    Err(error) => Err(ListenFault::conflict(error.to_string())),
+                };
+                self.handler.note_list(&listen, taken);
+            }
+            Word::NotListening { listen, fault } => self.handler.note_list(&listen, Err(fault)),
+            word => tracing::warn!(?word, "the holder said something else"),
+        }
+        false
     }
 
     async fn hear(
@@ -419,13 +446,13 @@ impl Running {
         };
         tokio::select! {
             word = from_holder => match word {
-                Ok(word) => Heard::Holder(word.map(|(word, _)| word)),
+                Ok(word) => Heard::Holder(word),
                 Err(error) => {
                     tracing::warn!(%error, "what the holder says can't be read");
                     Heard::Holder(None)
                 }
             },
-            Some((listening, speaking)) = self.link.links.recv() => Heard::NewHolder(listening, speaking),
+            Some(new) = self.link.links.recv() => Heard::NewHolder(new),
             () = self.signals.next() => Heard::Signal,
             Ok(()) = finish.changed() => match *finish.borrow_and_update() {
                 Some(why) => Heard::Finish(why),

@@ -11,10 +11,19 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{handover::HandoverError, live::Transport};
+use crate::{
+    form::{AddressForm, AddressKind},
+    handover::HandoverError,
+    live::Transport,
+};
 
 /// The most listening sockets of a proxy, the control's among them.
 pub const MAX_SOCKETS: usize = 64;
+
+/// How many connections wait while nobody accepts; the system may allow fewer.
+pub(crate) const BACKLOG: i32 = 4_096;
+/// Bytes of datagrams that wait while nobody reads; the system may allow fewer.
+const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
 /// What comes in at a socket. It goes with the socket from process to process, whatever the configuration says by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +68,25 @@ pub struct Listen {
     pub address: SocketAddr,
 }
 
+impl From<AddressForm> for Listen {
+    fn from(form: AddressForm) -> Self {
+        let kind = match form.kind {
+            AddressKind::Http => Kind::Plain,
+            AddressKind::Https => Kind::Tls,
+            AddressKind::Tcp => Kind::Tcp,
+            AddressKind::Tls => Kind::PassThrough,
+            AddressKind::Udp => Kind::Udp,
+        };
+        Self { kind, address: form.address }
+    }
+}
+
 impl Listen {
+    /// Whether there can't be both: they are one address, whatever comes in there.
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        self.kind.is_udp() == other.kind.is_udp() && self.address == other.address
+    }
+
     /// Whether a socket that listens there is the one that is asked for: sockets for all addresses are taken for each other,
     /// since some systems write them as IPv6 alone.
     pub(crate) fn is_met_by(&self, socket: &Socket, there: SocketAddr) -> bool {
@@ -134,6 +161,28 @@ impl Socket {
             Self::Udp(socket) => Self::Udp(socket.try_clone()?),
         })
     }
+
+    pub(crate) fn bind(listen: Listen) -> io::Result<Self> {
+        if listen.kind.is_udp() {
+            UdpSocket::bind(listen.address).map(Self::Udp)
+        } else {
+            TcpListener::bind(listen.address).map(Self::Tcp)
+        }
+    }
+
+    /// Lets more wait than a socket does by itself, as far as the system allows.
+    pub(crate) fn deepen(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => rustix::net::listen(socket, BACKLOG)?,
+            // Fewer datagrams are no reason not to serve.
+            Self::Udp(socket) => {
+                if let Err(error) = rustix::net::sockopt::set_socket_recv_buffer_size(socket, WAITING_BYTES) {
+                    tracing::warn!(%error, "the buffer of a socket for datagrams stays as small as it was");
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl AsFd for Socket {
@@ -153,8 +202,18 @@ pub(crate) struct Sockets {
 }
 
 impl Open {
-    fn copy(&self) -> io::Result<Self> {
+    pub(crate) fn copy(&self) -> io::Result<Self> {
         Ok(Self { kind: self.kind, asked: self.asked.clone(), socket: self.socket.copy()? })
+    }
+
+    /// Where it listens, by the address that the system gave.
+    pub(crate) fn listen(&self) -> Option<Listen> {
+        Some(Listen { kind: self.kind, address: self.socket.local_addr().ok()? })
+    }
+
+    /// Whether it was asked for so.
+    fn is_asked_as(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.asked == other.asked
     }
 }
 
@@ -183,8 +242,22 @@ impl Sockets {
 
     /// Where it is listened, by the addresses that the system gave.
     pub(crate) fn listens(&self) -> Vec<Listen> {
-        let listen = |open: &Open| Some(Listen { kind: open.kind, address: open.socket.local_addr().ok()? });
-        self.open.iter().filter_map(listen).collect()
+        self.open.iter().filter_map(Open::listen).collect()
+    }
+
+    /// Goes over to others, but for those of metrics: gives what is new, which is not taken yet, and what is no more.
+    pub(crate) fn exchange(&mut self, given: Self) -> (Vec<Open>, Vec<Open>) {
+        let mut new = given.open;
+        let is_gone = |own: &mut Open| match new.iter().position(|other| other.is_asked_as(own)) {
+            Some(at) => {
+                new.swap_remove(at);
+                false
+            }
+            None => own.kind != Kind::Metrics,
+        };
+        let gone = self.open.extract_if(.., is_gone).collect();
+        new.retain(|open| open.kind != Kind::Metrics);
+        (new, gone)
     }
 
     pub(crate) fn from_named(

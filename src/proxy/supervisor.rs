@@ -6,7 +6,9 @@
 //! 2. At most one supervisor has a control socket (a lock beside it says so), so nobody else starts what serves there.
 //! 3. The end of the supervisor ends nothing else. The next one takes the sockets from the process that serves, and has another one
 //!    take over from that, so that its own settings hold.
+//! 4. It is listened on the addresses of the configuration and of the list that was put in force last, and on no others.
 
+mod addresses;
 mod adopted_sockets;
 mod error;
 mod process;
@@ -39,6 +41,7 @@ use self::{
 use crate::{
     handover::{self, Forms, Listening, Speaking, Word},
     handover_socket,
+    listed::Listed,
     run::Signals,
     sockets::{Listen, Socket, Sockets},
 };
@@ -62,6 +65,8 @@ pub struct Plan {
     /// address that isn't there it takes calls without TLS, or datagrams.
     pub inherited: Vec<Socket>,
     pub control: PathBuf,
+    /// The folder in which the list of addresses is kept, beside the table.
+    pub state: PathBuf,
     /// Makes the command of a serving process, which finds its link as standard input.
     pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     pub serving: Serving,
@@ -97,14 +102,19 @@ struct Process {
     /// Kills it, where this supervisor started it; none once that was done.
     kill: Option<oneshot::Sender<()>>,
     pid: Option<u32>,
+    /// What it understands, as far as it has said so.
+    forms: Forms,
     /// Why it can't serve, in its own words.
     trouble: Option<String>,
 }
 
 struct Holder {
     plan: Plan,
+    /// Those of the configuration, and the control's.
     sockets: Option<Sockets>,
-    addresses: Vec<Listen>,
+    listed: Listed,
+    /// When to try again to open what is in the list and couldn't be opened.
+    listen_again_at: Option<Instant>,
     processes: HashMap<Number, Process>,
     last_number: Number,
     /// The one that takes connections.
@@ -132,6 +142,7 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
         let start_at = supervisor.start_at.filter(|_| supervisor.renewing.is_none());
         let renew_at = supervisor.renewing.as_ref().map(Renewing::at);
         let too_late = supervisor.coming.map(|(_, until)| until);
+        let listen_again_at = supervisor.listen_again_at;
         let [hangup, user] = &mut upgrades;
         tokio::select! {
             Some((number, event)) = happened.recv() => {
@@ -152,6 +163,7 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
             () = at(start_at) => supervisor.start().await?,
             () = at(renew_at) => supervisor.renew().await,
             () = at(too_late) => supervisor.give_up_coming().await,
+            () = at(listen_again_at) => supervisor.listen_again().await,
         }
     }
 }
@@ -182,20 +194,29 @@ impl Holder {
             plan.control.clone_from(&before.control);
         }
         let (lock, given) = match before {
-            Some(before) => (before.lock, Some((before.sockets, before.children, before.start))),
+            Some(before) => {
+                (before.lock, Some((before.sockets, before.children, before.start, before.listen)))
+            }
             None => (sockets::lock(&plan)?, None),
         };
+        let state = |source| HoldError::State { path: plan.state.clone(), source };
+        let mut listed = Listed::load(&plan.state).map_err(state)?;
         let mut taken = adopted_sockets::take(&plan.control).await?;
-        let (sockets, children, wants_start) = if let Some((sockets, children, start)) = given {
+        let (sockets, children, wants_start) = if let Some((mut sockets, children, start, listen)) = given {
+            if let Some(listen) = listen {
+                listed.follow(listen);
+            }
+            listed.adopt(&mut sockets.open, &plan.listen);
             (sockets, children, start || !taken.serves())
         } else {
             taken = taken.checked(&plan.control)?;
-            (sockets::make(&mut plan, taken.sockets.take())?, Vec::new(), true)
+            (sockets::make(&mut plan, taken.sockets.take(), &mut listed)?, Vec::new(), true)
         };
         let mut supervisor = Self {
             plan,
-            addresses: sockets.listens(),
             sockets: Some(sockets),
+            listed,
+            listen_again_at: None,
             processes: HashMap::new(),
             last_number: 0,
             serving: None,
@@ -210,13 +231,15 @@ impl Holder {
         };
         let known: Vec<u32> = taken.links.iter().map(|link| link.pid).collect();
         for link in taken.links {
-            let number = supervisor.know(link.listening, link.speaking, Ours::Perhaps(link.pid));
+            let number =
+                supervisor.know((link.listening, link.speaking), Ours::Perhaps(link.pid), link.forms);
             if link.serves {
                 supervisor.serving = Some(number);
                 supervisor.has_served = true;
             }
         }
         process::reap(&supervisor.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
+        supervisor.open_missing(true).await;
         if wants_start {
             supervisor.start().await?;
         }
@@ -224,19 +247,20 @@ impl Holder {
     }
 
     /// Listens to a process from now on.
-    fn know(&mut self, listening: Listening, speaking: Speaking, ours: Ours) -> Number {
+    fn know(&mut self, (listening, speaking): (Listening, Speaking), ours: Ours, forms: Forms) -> Number {
         self.last_number += 1;
         let number = self.last_number;
         let pid = ours.pid();
         let kill = Some(process::listen(number, listening, ours, self.events.clone()));
-        self.processes.insert(number, Process { speaking, since: Instant::now(), kill, pid, trouble: None });
+        let since = Instant::now();
+        self.processes.insert(number, Process { speaking, since, kill, pid, forms, trouble: None });
         number
     }
 
     /// Starts a process that is to serve.
     async fn start(&mut self) -> Result<(), HoldError> {
         self.start_at = None;
-        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let Some(sockets) = self.held()? else { return Ok(()) };
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = Command::from((self.plan.command)());
@@ -255,18 +279,19 @@ impl Holder {
         drop(command);
         let (listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
         let control = Some(self.plan.control.clone());
-        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names(), control };
+        let listen = self.listed.form().clone();
+        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names(), control, listen };
         // Whether it heard this shows in what it says.
         let _ = speaking.say(&serve, &sockets.descriptors()).await;
-        let number = self.know(listening, speaking, Ours::Child(child));
+        let number = self.know((listening, speaking), Ours::Child(child), Forms::FIRST);
         self.coming = Some((number, Instant::now() + START));
         Ok(())
     }
 
     async fn obey(&mut self, number: Number, event: Event) -> Result<Option<SupervisorExit>, HoldError> {
         match event {
-            Event::Said(Word::Ready { pid }) => {
-                self.note_ready(number, pid);
+            Event::Said(Word::Ready { pid, forms }) => {
+                self.note_ready(number, pid, forms.unwrap_or(Forms::FIRST));
                 self.begin_to_renew().await;
             }
             Event::Said(Word::Done) => self.note_parted(number),
@@ -284,6 +309,7 @@ impl Holder {
                     process.trouble = Some(why);
                 }
             }
+            Event::Said(Word::Listen { listen }) => self.listen(number, listen).await,
             Event::Said(Word::UpgradeWanted) => self.upgrade().await?,
             Event::Said(Word::StopWanted) => {
                 if self.stop().await {
@@ -296,7 +322,7 @@ impl Holder {
         Ok(None)
     }
 
-    fn note_ready(&mut self, number: Number, pid: u32) {
+    fn note_ready(&mut self, number: Number, pid: u32, forms: Forms) {
         if self.coming.is_none_or(|(coming, _)| coming != number) {
             return;
         }
@@ -305,8 +331,10 @@ impl Holder {
         self.serving = Some(number);
         if let Some(process) = self.processes.get_mut(&number) {
             process.since = Instant::now();
+            process.forms = forms;
         }
-        (self.plan.serving)(&self.addresses);
+        let configured = self.sockets.as_ref().map(Sockets::listens).unwrap_or_default();
+        (self.plan.serving)(&[configured, self.listed.listens()].concat());
         self.has_served = true;
         systemd::notify("READY=1");
     }
@@ -348,9 +376,11 @@ impl Holder {
     /// Another one serves, which is told; or nobody does, and it is tried again.
     async fn note_failed_start(&mut self, why: &str) {
         tracing::error!("{why}");
-        let serving = self.serving.and_then(|serving| self.processes.get(&serving));
-        if let Some(serving) = serving {
+        let serving = self.serving.and_then(|number| Some((number, self.processes.get(&number)?)));
+        if let Some((number, serving)) = serving {
             let _ = serving.speaking.say(&Word::UpgradeFailed { why: why.to_owned() }, &[]).await;
+            // It goes on, perhaps from before this supervisor and its list.
+            self.tell_addresses(number).await;
         } else {
             self.early_ends += 1;
             self.start_after_rest();
@@ -399,6 +429,8 @@ impl Holder {
         self.coming = None;
         systemd::notify("STOPPING=1");
         self.sockets = None;
+        self.listed.close();
+        self.listen_again_at = None;
         let _ = std::fs::remove_file(&self.plan.control);
         self.say_to_all(&Word::Stop).await;
         self.processes.is_empty()

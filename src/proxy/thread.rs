@@ -11,19 +11,21 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, LocalOptions},
-    sync::mpsc,
-    task::{AbortHandle, spawn_local},
-    time::timeout,
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, spawn_local},
+    time::{timeout, timeout_at},
 };
 
 use crate::{
     caller::Caller,
     connection,
     count::Unserved,
+    entrance::{Entrance, Inside},
     flow::{self, Listener},
     proxy_protocol::{self, Announced},
     secured,
-    worker::{Crew, Incoming, Order, Worker},
+    sockets::BACKLOG,
+    worker::{Crew, Incoming, Order, Worker, WorkerThread},
 };
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
@@ -50,67 +52,185 @@ pub(crate) fn run(
 }
 
 async fn serve_orders(crew: Arc<Crew>, index: usize, mut orders: mpsc::UnboundedReceiver<Order>) {
-    let worker = Rc::new(Worker::new(crew, index));
-    let (accepting, listeners) = (RefCell::default(), RefCell::default());
+    let sources = Rc::new(Sources::new(crew, index));
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             order = orders.recv() => match order {
                 Some(Order::Stop) | None => return,
-                Some(order) => obey(&worker, (&accepting, &listeners), order),
+                Some(order) => obey(&sources, order),
             },
-            _ = sweep.tick() => worker.sweep(),
+            _ = sweep.tick() => sources.sweep(),
         }
     }
 }
 
-/// Tasks that accept connections, and sockets at which datagrams come in.
-type Sources<'s> = (&'s RefCell<Vec<AbortHandle>>, &'s RefCell<Vec<Rc<Listener>>>);
+/// Where a thread takes what comes in.
+struct Sources {
+    thread: Rc<WorkerThread>,
+    /// One a socket, for as long as anybody needs it.
+    workers: RefCell<Vec<Rc<Worker>>>,
+    accepting: RefCell<Vec<Accepting>>,
+    /// Sockets at which datagrams come in.
+    listeners: RefCell<Vec<Rc<Listener>>>,
+}
 
-fn obey(worker: &Rc<Worker>, (accepting, listeners): Sources<'_>, order: Order) {
+/// A task that accepts connections.
+struct Accepting {
+    worker: Rc<Worker>,
+    listener: Rc<TcpListener>,
+    incoming: Incoming,
+    task: JoinHandle<()>,
+}
+
+impl Sources {
+    fn new(crew: Arc<Crew>, index: usize) -> Self {
+        Self {
+            thread: Rc::new(WorkerThread::new(crew, index)),
+            workers: RefCell::default(),
+            accepting: RefCell::default(),
+            listeners: RefCell::default(),
+        }
+    }
+
+    /// This thread, for what comes in at a socket.
+    fn worker(&self, entrance: &Arc<Entrance>) -> Rc<Worker> {
+        let mut workers = self.workers.borrow_mut();
+        if let Some(known) = workers.iter().find(|worker| worker.is_of(entrance)) {
+            return Rc::clone(known);
+        }
+        let worker = Rc::new(Worker::new(&self.thread, entrance));
+        workers.push(Rc::clone(&worker));
+        worker
+    }
+
+    /// Closes a socket at which datagrams came in.
+    async fn close(&self, listener: &Rc<Listener>) {
+        listener.stopped().await;
+        self.listeners.borrow_mut().retain(|known| !Rc::ptr_eq(known, listener));
+    }
+
+    fn sweep(&self) {
+        self.thread.sweep();
+        self.workers.borrow_mut().retain(|worker| Rc::strong_count(worker) > 1);
+    }
+}
+
+fn obey(sources: &Rc<Sources>, order: Order) {
     match order {
         Order::Table(table, done) => {
-            worker.exchange_table(table);
+            sources.thread.exchange_table(table);
             let _ = done.send(());
         }
-        Order::Listen(listener, incoming) => match TcpListener::from_std(listener) {
+        Order::Listen(listener, incoming, entrance) => match TcpListener::from_std(listener) {
             Ok(listener) => {
-                let task = spawn_local(accept(Rc::clone(worker), listener, incoming));
-                accepting.borrow_mut().push(task.abort_handle());
+                let (worker, listener) = (sources.worker(&entrance), Rc::new(listener));
+                let accepting = accept(Rc::clone(&worker), Rc::clone(&listener), incoming.clone());
+                let task = spawn_local(accepting);
+                sources.accepting.borrow_mut().push(Accepting { worker, listener, incoming, task });
             }
             Err(error) => tracing::error!(%error, "a listening socket can't be used"),
         },
-        Order::Serve(stream, incoming) => match TcpStream::from_std(stream) {
-            Ok(stream) => serve(worker, stream, incoming),
+        Order::Serve(stream, incoming, inside) => match TcpStream::from_std(stream) {
+            Ok(stream) => serve(&sources.worker(inside.entrance()), stream, incoming, inside),
             Err(error) => {
-                worker.crew().connections[worker.index()].fetch_sub(1, Ordering::Relaxed);
+                sources.thread.note_unusable();
                 tracing::warn!(%error, "an accepted connection can't be used");
             }
         },
-        Order::Datagrams(socket, flows) => match Listener::start(worker, socket, flows) {
-            Ok(listener) => listeners.borrow_mut().push(listener),
-            Err(error) => tracing::error!(%error, "a socket for datagrams can't be used"),
-        },
-        Order::StopReading(done) => {
-            listeners.borrow().iter().for_each(|listener| listener.stop_reading());
-            let _ = done.send(());
+        Order::Datagrams(socket, flows, entrance) => {
+            match Listener::start(&sources.worker(&entrance), socket, flows) {
+                Ok(listener) => sources.listeners.borrow_mut().push(listener),
+                Err(error) => tracing::error!(%error, "a socket for datagrams can't be used"),
+            }
+        }
+        Order::GiveBack(entrance, done) => {
+            spawn_local(give_back(Rc::clone(sources), entrance, done));
+        }
+        Order::StopTaking(done) => {
+            let listeners = sources.listeners.borrow();
+            listeners.iter().filter(|one| !one.is_given_back()).for_each(|one| one.stop_reading());
+            let accepting: Vec<Accepting> = sources.accepting.borrow_mut().drain(..).collect();
+            spawn_local(async move {
+                for accepting in accepting {
+                    accepting.task.abort();
+                    let _ = accepting.task.await;
+                }
+                let _ = done.send(());
+            });
         }
         Order::GiveFlows(to) => {
-            let _ = to.send(listeners.borrow().iter().flat_map(|listener| listener.give()).collect());
+            // A socket that was given back no other process has: its flows end here.
+            let mut listeners = sources.listeners.borrow_mut();
+            let moved = listeners.extract_if(.., |listener| !listener.is_given_back());
+            let _ = to.send(moved.flat_map(|listener| listener.give()).collect());
         }
         Order::Gather(done) => {
-            worker.hand_over_counts();
+            sources.thread.hand_over_counts();
             let _ = done.send(());
         }
         Order::Drain => {
-            worker.begin_draining();
-            accepting.borrow_mut().drain(..).for_each(|task| task.abort());
+            sources.thread.begin_draining();
+            sources.workers.borrow().iter().for_each(|worker| worker.begin_draining());
+            sources.accepting.borrow_mut().drain(..).for_each(|accepting| accepting.task.abort());
         }
         Order::Stop => {}
     }
 }
 
-async fn accept(worker: Rc<Worker>, listener: TcpListener, incoming: Incoming) {
+/// Takes what waits at a socket that is given back, and then nothing more; sees to it that what came in there ends in time.
+async fn give_back(sources: Rc<Sources>, entrance: Arc<Entrance>, done: oneshot::Sender<()>) {
+    let Some(until) = entrance.until() else { return };
+    let worker = sources.worker(&entrance);
+    let datagrams = sources.listeners.borrow().iter().find(|listener| listener.is_of(&entrance)).cloned();
+    if let Some(listener) = &datagrams {
+        // While flows may still begin.
+        listener.take_waiting();
+    }
+    worker.begin_draining();
+    let is_of_it = |accepting: &mut Accepting| accepting.worker.is_of(&entrance);
+    let accepting: Vec<Accepting> = sources.accepting.borrow_mut().extract_if(.., is_of_it).collect();
+    for Accepting { listener, incoming, task, .. } in accepting {
+        task.abort();
+        let _ = task.await;
+        accept_waiting(&worker, listener, &incoming);
+    }
+    if let Some(listener) = &datagrams
+        && entrance.inside() == 0
+    {
+        sources.close(listener).await;
+    }
+    let _ = done.send(());
+    if timeout_at(until, entrance.emptied()).await.is_err() {
+        // Flows see by themselves that it is time.
+        worker.cut();
+        entrance.emptied().await;
+    }
+    if let Some(listener) = datagrams {
+        sources.close(&listener).await;
+    }
+}
+
+/// Takes the connections that wait in the queue of a socket, and closes it here.
+fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming: &Incoming) {
+    let Some(Ok(listener)) = Rc::into_inner(listener).map(TcpListener::into_std) else { return };
+    // Others may come all the while.
+    for _ in 0..BACKLOG {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                let usable = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+                if let Ok(stream) = usable {
+                    place(worker, stream, incoming.clone());
+                }
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            // Nobody is left who waits, or nobody can be accepted.
+            Err(_) => return,
+        }
+    }
+}
+
+async fn accept(worker: Rc<Worker>, listener: Rc<TcpListener>, incoming: Incoming) {
     let crew = worker.crew();
     loop {
         if crew.connections() >= crew.limits.connections {
@@ -130,24 +250,28 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, incoming: Incoming) {
 
 /// Serves a connection on the thread that has the fewest.
 fn place(worker: &Rc<Worker>, stream: TcpStream, incoming: Incoming) {
-    let (crew, here) = (worker.crew(), worker.index());
+    let (crew, here, inside) = (worker.crew(), worker.index(), worker.entrance().enter());
     let least = crew.least_loaded();
     let count = |index: usize| crew.connections[index].load(Ordering::Relaxed);
     let goes_to = if count(least) < count(here) { least } else { here };
     crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
     if goes_to == here {
-        return serve(worker, stream, incoming);
+        return serve(worker, stream, incoming, inside);
     }
-    let sent = stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming)));
+    let sent =
+        stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming, inside)));
     if !matches!(sent, Ok(Ok(()))) {
         crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming) {
-    let worker = Rc::clone(worker);
-    spawn_local(async move {
-        let counted = Counted(Rc::clone(&worker));
+fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming, inside: Inside) {
+    let number = worker.next_number();
+    let brings_calls = matches!(incoming, Incoming::Calls | Incoming::Secured(_));
+    let counted = Counted { worker: Rc::clone(worker), number, _inside: inside };
+    let of_task = Rc::clone(worker);
+    let task = spawn_local(async move {
+        let worker = of_task;
         if stream.set_nodelay(true).is_ok()
             && let (Ok(peer), Ok(here)) = (stream.peer_addr(), stream.local_addr())
         {
@@ -165,6 +289,9 @@ fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming) {
         }
         drop(counted);
     });
+    if brings_calls {
+        worker.note_calling(number, task.abort_handle());
+    }
 }
 
 /// Takes the header in which a connection says who the caller is; false where there is none, which ends it.
@@ -188,11 +315,16 @@ async fn announced(stream: &mut TcpStream, caller: &mut Caller, worker: &Worker)
 }
 
 /// A connection among those of its worker, until it is dropped.
-struct Counted(Rc<Worker>);
+struct Counted {
+    worker: Rc<Worker>,
+    number: u64,
+    _inside: Inside,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.crew().connections[self.0.index()].fetch_sub(1, Ordering::Relaxed);
+        self.worker.crew().connections[self.worker.index()].fetch_sub(1, Ordering::Relaxed);
+        self.worker.forget(self.number);
     }
 }
 

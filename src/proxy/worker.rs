@@ -1,7 +1,10 @@
 //! What a thread that serves calls has of its own: its view of the table, what it counted; and what all of them share.
+//!
+//! What comes in at a listening socket sees the thread through a [`Worker`] of that socket's: one that is given back drains by itself.
 
 use std::{
     cell::{Cell, RefCell},
+    collections::HashMap,
     net::{IpAddr, TcpListener as StdListener},
     os::fd::OwnedFd,
     rc::Rc,
@@ -13,6 +16,7 @@ use std::{
 
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
+    task::AbortHandle,
     time::Instant,
 };
 use traffic::Failure;
@@ -22,6 +26,7 @@ use crate::{
     access_log::{Line, Log},
     buffers::Buffers,
     count::{Counts, ThreadShard},
+    entrance::{Entrance, Inside},
     flow::{AdoptedFlow, FlowForm},
     live::{LiveTable, Local, Version},
     pool::Pools,
@@ -35,14 +40,17 @@ pub(crate) enum Order {
     /// From now on this table holds. Answered once no further call of this thread is given by the old one.
     Table(Arc<LiveTable>, oneshot::Sender<()>),
     /// Takes connections from a socket.
-    Listen(StdListener, Incoming),
+    Listen(StdListener, Incoming, Arc<Entrance>),
     /// A connection that another thread accepted.
-    Serve(std::net::TcpStream, Incoming),
+    Serve(std::net::TcpStream, Incoming, Inside),
     /// Takes datagrams from a socket, of which no other worker hears, after the flows that were there already.
-    Datagrams(std::net::UdpSocket, Vec<AdoptedFlow>),
-    /// Takes no more datagrams: another process is about to. Answered once that is so.
-    StopReading(oneshot::Sender<()>),
-    /// Another process goes on with the flows of UDP, which end here.
+    Datagrams(std::net::UdpSocket, Vec<AdoptedFlow>, Arc<Entrance>),
+    /// Takes nothing more from a socket, after what waits there. Answered once the socket is closed here, or waits for its flows alone.
+    GiveBack(Arc<Entrance>, oneshot::Sender<()>),
+    /// Takes nothing more from sockets of which another process takes what comes in. Answered once that is so: nobody accepts here, those
+    /// of TCP are closed, and no datagram is read.
+    StopTaking(oneshot::Sender<()>),
+    /// Another process goes on with the flows of those sockets, which end here.
     GiveFlows(oneshot::Sender<Vec<(FlowForm, OwnedFd)>>),
     /// What was counted goes into the shard. Answered once it is there.
     Gather(oneshot::Sender<()>),
@@ -107,8 +115,9 @@ impl Crew {
     }
 }
 
+/// What is a thread's own.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerThread {
     crew: Arc<Crew>,
     index: usize,
     local: RefCell<Rc<Local>>,
@@ -116,9 +125,8 @@ pub(crate) struct Worker {
     tables: watch::Sender<()>,
     pools: Pools,
     counts: Counts,
+    /// Everything drains, whatever socket it came in at.
     is_draining: Cell<bool>,
-    /// Wakes who waits for draining to begin.
-    drain_began: Notify,
     /// Bytes of bodies that are kept for repeats.
     kept: Cell<usize>,
     buffers: Buffers,
@@ -126,7 +134,20 @@ pub(crate) struct Worker {
     copies: Rc<Cell<usize>>,
 }
 
-impl Worker {
+/// A thread, as what came in at one listening socket sees it.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    thread: Rc<WorkerThread>,
+    entrance: Arc<Entrance>,
+    is_draining: Cell<bool>,
+    /// Wakes who waits for draining to begin.
+    drain_began: Notify,
+    /// Connections that bring calls, by number.
+    calling: RefCell<HashMap<u64, AbortHandle>>,
+    last_number: Cell<u64>,
+}
+
+impl WorkerThread {
     pub(crate) fn new(crew: Arc<Crew>, index: usize) -> Self {
         let counts = Counts::new(Arc::clone(&crew.timeline));
         let pools = Pools::default();
@@ -139,7 +160,6 @@ impl Worker {
             tables: watch::Sender::new(()),
             pools,
             is_draining: Cell::new(false),
-            drain_began: Notify::new(),
             kept: Cell::new(0),
             buffers: Buffers::default(),
             copies: Rc::default(),
@@ -148,16 +168,11 @@ impl Worker {
 
     /// From now on this table holds.
     pub(crate) fn exchange_table(&self, table: Arc<LiveTable>) {
-        let before = self.local();
+        let before = Rc::clone(&self.local.borrow());
         let next = Local::new(table, Some(&before), &self.pools);
         before.cut_shadows(&next, &self.counts);
         *self.local.borrow_mut() = Rc::new(next);
         self.tables.send_replace(());
-    }
-
-    /// No connection to a target of a version could be made.
-    pub(crate) fn note_unreachable(&self) {
-        self.crew.unreachable.notify_one();
     }
 
     /// Closes connections to versions that were idle for too long.
@@ -170,22 +185,82 @@ impl Worker {
         self.crew.shard.put(self.counts.take(Instant::now()));
     }
 
+    /// From now on whatever comes in drains at once.
+    pub(crate) fn begin_draining(&self) {
+        self.is_draining.set(true);
+    }
+
+    /// One of its connections is none after all.
+    pub(crate) fn note_unusable(&self) {
+        self.crew.connections[self.index].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(thread: &Rc<WorkerThread>, entrance: &Arc<Entrance>) -> Self {
+        Self {
+            is_draining: Cell::new(thread.is_draining.get() || entrance.is_given_back()),
+            thread: Rc::clone(thread),
+            entrance: Arc::clone(entrance),
+            drain_began: Notify::new(),
+            calling: RefCell::default(),
+            last_number: Cell::new(0),
+        }
+    }
+
+    /// The socket.
+    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
+        &self.entrance
+    }
+
+    /// Whether it is that of this socket.
+    pub(crate) fn is_of(&self, entrance: &Arc<Entrance>) -> bool {
+        Arc::ptr_eq(&self.entrance, entrance)
+    }
+
+    /// A number for a connection that brings calls.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last_number.set(self.last_number.get() + 1);
+        self.last_number.get()
+    }
+
+    /// A connection of this number brings calls, until [`Worker::forget`].
+    pub(crate) fn note_calling(&self, number: u64, task: AbortHandle) {
+        self.calling.borrow_mut().insert(number, task);
+    }
+
+    pub(crate) fn forget(&self, number: u64) {
+        self.calling.borrow_mut().remove(&number);
+    }
+
+    /// Ends all connections that bring calls.
+    pub(crate) fn cut(&self) {
+        self.calling.borrow().values().for_each(AbortHandle::abort);
+    }
+
+    /// No connection to a target of a version could be made.
+    pub(crate) fn note_unreachable(&self) {
+        self.thread.crew.unreachable.notify_one();
+    }
+
     /// From now on each connection ends with its next answer.
     pub(crate) fn begin_draining(&self) {
         self.is_draining.set(true);
         self.drain_began.notify_waiters();
+        // Those that go by the table look when they have to end.
+        self.thread.tables.send_replace(());
     }
 
     pub(crate) fn crew(&self) -> &Crew {
-        &self.crew
+        &self.thread.crew
     }
 
     pub(crate) fn index(&self) -> usize {
-        self.index
+        self.thread.index
     }
 
     pub(crate) fn local(&self) -> Rc<Local> {
-        Rc::clone(&self.local.borrow())
+        Rc::clone(&self.thread.local.borrow())
     }
 
     /// The line in the access log of what is no call of HTTP, if it is to have one.
@@ -195,40 +270,40 @@ impl Worker {
     }
 
     pub(crate) fn pools(&self) -> &Pools {
-        &self.pools
+        &self.thread.pools
     }
 
     /// Hears of each table from now on.
     pub(crate) fn tables(&self) -> watch::Receiver<()> {
-        self.tables.subscribe()
+        self.thread.tables.subscribe()
     }
 
     pub(crate) fn counts(&self) -> &Counts {
-        &self.counts
+        &self.thread.counts
     }
 
     /// The access log, if this call is to be in it.
     pub(crate) fn log(&self) -> Option<&Log> {
-        self.crew.log.as_ref().filter(|log| log.wants())
+        self.thread.crew.log.as_ref().filter(|log| log.wants())
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.crew.limits
+        &self.thread.crew.limits
     }
 
     /// Bytes of bodies that are kept for repeats.
     pub(crate) fn kept(&self) -> &Cell<usize> {
-        &self.kept
+        &self.thread.kept
     }
 
     /// Buffers that nobody uses just now.
     pub(crate) fn buffers(&self) -> &Buffers {
-        &self.buffers
+        &self.thread.buffers
     }
 
     /// Copies of calls, under way and waiting.
     pub(crate) fn copies(&self) -> &Rc<Cell<usize>> {
-        &self.copies
+        &self.thread.copies
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -18,6 +18,7 @@ mod http2_limits;
 mod http2_world;
 mod lies;
 mod limits;
+mod listen;
 mod log;
 mod loss;
 mod metrics;

@@ -193,8 +193,10 @@ impl Settings {
     fn check_tls(&self, faults: &mut Vec<String>) {
         let files = [("tls.certificate", &self.certificate), ("tls.key", &self.key)];
         if self.tls_listen.is_empty() {
+            // A whole pair is of use for addresses that are opened while the proxy runs.
+            let is_pair = files.iter().all(|(_, path)| path.is_some());
             let named = files.into_iter().chain([("tls.client_ca", &self.client_ca)]);
-            let named = named.filter(|(_, path)| path.is_some());
+            let named = named.filter(|(_, path)| path.is_some() && !is_pair);
             faults.extend(named.map(|(key, _)| format!("{key} is set, and tls.listen names no address")));
         } else {
             let missing = files.into_iter().filter(|(_, path)| path.is_none());

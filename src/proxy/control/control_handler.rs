@@ -12,14 +12,16 @@ use tokio::{
 };
 
 use super::{
+    addresses::Addresses,
     counting::Counting,
     form::{self, Applied, Drained, Finishing, Status, TableNumber},
 };
 use crate::{
     Kind, Listen, Proxy,
     form::TableForm,
-    handover::{HandoverError, PATIENCE, Speaking, Word},
+    handover::{Forms, HandoverError, PATIENCE, Speaking, Word},
     handover_socket::Neighbour,
+    listens::ListenFault,
     live::{LiveTable, TableFault, Transport},
     table_file::TableFile,
 };
@@ -38,14 +40,17 @@ pub(crate) enum Phase {
 /// Where words to the supervisor go.
 #[derive(Debug, Default)]
 enum Holder {
+    /// There never was one: this process holds its sockets itself.
     #[default]
     Nobody,
-    There(Speaking),
+    /// With what it understands.
+    There(Speaking, Forms),
     /// It is about to come, perhaps as another program than before.
     Awaited {
-        before: Option<Speaking>,
+        before: Option<(Speaking, Forms)>,
         until: Instant,
     },
+    Ended,
 }
 
 /// Why this process is to finish what it has and end.
@@ -62,6 +67,8 @@ pub enum Refused {
     Table(#[from] TableFault),
     #[error("the table can't be kept on disk, so the one before stays in force: {0}")]
     NotKept(#[source] io::Error),
+    #[error(transparent)]
+    Listen(#[from] ListenFault),
     #[error("another process is taking over: ask again")]
     HandsOver,
 }
@@ -71,9 +78,9 @@ pub struct ControlHandler {
     pub(crate) proxy: Proxy,
     pub(crate) program: &'static str,
     kept: TableFile,
-    listen: Vec<Listen>,
+    pub(super) addresses: Addresses,
     /// Held by whoever changes the table, so that two changes never meet.
-    phase: Mutex<Phase>,
+    pub(super) phase: Mutex<Phase>,
     /// Whether the control takes connections.
     open: watch::Sender<bool>,
     finish: watch::Sender<Option<Finish>>,
@@ -92,7 +99,7 @@ impl ControlHandler {
             proxy,
             program,
             kept: TableFile::open(state)?,
-            listen,
+            addresses: Addresses::new(state, listen),
             phase: Mutex::new(Phase::Serving),
             open: watch::Sender::new(false),
             finish: watch::Sender::new(None),
@@ -131,12 +138,12 @@ impl ControlHandler {
         Ok(Applied { table: TableNumber::of(&table), not_told })
     }
 
-    /// A table opens no ports: it shares out those that the configuration opened, each for what comes in there.
+    /// A table opens no ports: it shares out those that the configuration opened, or a list of addresses, each for what comes in there.
     fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
+        let known = self.addresses.known(&self.proxy);
         for service in table.services() {
             let transport = service.transport();
-            let mut open: Vec<u16> = self
-                .listen
+            let mut open: Vec<u16> = known
                 .iter()
                 .filter(|listen| listen.kind.takes(transport))
                 .map(|listen| listen.address.port())
@@ -156,11 +163,6 @@ impl ControlHandler {
             }
         }
         Ok(())
-    }
-
-    fn addresses(&self, is_one: impl Fn(Kind) -> bool) -> Vec<String> {
-        let of_kind = self.listen.iter().filter(|listen| is_one(listen.kind));
-        of_kind.map(|listen| listen.address.to_string()).collect()
     }
 
     /// Puts the table of the process before in force, which is on disk already; or in a process that finishes, that of the one
@@ -192,23 +194,24 @@ impl ControlHandler {
 
     pub(crate) async fn status(&self) -> Status {
         let (finishing, _) = self.ask_finishing().await;
+        let listening = self.addresses.listening();
         Status {
             program: self.program.to_owned(),
             pid: std::process::id(),
             table: TableNumber::of(&self.proxy.table()),
-            listen: self.addresses(|kind| kind.takes(Transport::Http)),
-            tls: self.addresses(|kind| kind == Kind::Tls),
-            tcp: self.addresses(|kind| kind == Kind::Tcp),
-            pass_through: self.addresses(|kind| kind == Kind::PassThrough),
-            udp: self.addresses(|kind| kind == Kind::Udp),
-            metrics: self.addresses(|kind| kind == Kind::Metrics),
+            listen: addresses(&listening, |kind| kind.takes(Transport::Http)),
+            tls: addresses(&listening, |kind| kind == Kind::Tls),
+            tcp: addresses(&listening, |kind| kind == Kind::Tcp),
+            pass_through: addresses(&listening, |kind| kind == Kind::PassThrough),
+            udp: addresses(&listening, |kind| kind == Kind::Udp),
+            metrics: addresses(&listening, |kind| kind == Kind::Metrics),
             threads: self.proxy.threads(),
             connections: self.proxy.connections(),
             flows: self.proxy.flows(),
             services: form::services(&self.proxy),
             leaving: form::leaving(&self.proxy),
             finishing,
-            held: !matches!(*self.supervisor.lock().await, Holder::Nobody),
+            held: !matches!(*self.supervisor.lock().await, Holder::Nobody | Holder::Ended),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -350,9 +353,14 @@ impl ControlHandler {
         self.open.subscribe()
     }
 
-    pub(crate) async fn set_holder(&self, supervisor: Speaking) {
-        *self.supervisor.lock().await = Holder::There(supervisor);
+    pub(crate) async fn set_holder(&self, supervisor: Speaking, forms: Forms) {
+        *self.supervisor.lock().await = Holder::There(supervisor, forms);
         self.holder_came.notify_waiters();
+    }
+
+    /// Whether nobody else ever held the sockets.
+    pub(super) async fn holds_itself(&self) -> bool {
+        matches!(*self.supervisor.lock().await, Holder::Nobody)
     }
 
     /// The supervisor is there as soon as it knows that this process serves.
@@ -363,17 +371,19 @@ impl ControlHandler {
     /// The supervisor is about to go on as another program.
     pub(crate) async fn expect_holder(&self) {
         let mut supervisor = self.supervisor.lock().await;
-        if let Holder::There(speaking) = std::mem::take(&mut *supervisor) {
+        if let Holder::There(speaking, forms) = std::mem::replace(&mut *supervisor, Holder::Ended) {
             let _ = speaking.say(&Word::Done, &[]).await;
-            *supervisor = Holder::Awaited { before: Some(speaking), until: Instant::now() + PATIENCE };
+            let before = Some((speaking, forms));
+            *supervisor = Holder::Awaited { before, until: Instant::now() + PATIENCE };
         }
     }
 
     /// It goes on as it is.
     pub(crate) async fn holder_stays(&self) {
         let mut supervisor = self.supervisor.lock().await;
-        if let Holder::Awaited { before: Some(before), .. } = std::mem::take(&mut *supervisor) {
-            *supervisor = Holder::There(before);
+        let before = std::mem::replace(&mut *supervisor, Holder::Ended);
+        if let Holder::Awaited { before: Some((speaking, forms)), .. } = before {
+            *supervisor = Holder::There(speaking, forms);
         }
         drop(supervisor);
         self.holder_came.notify_waiters();
@@ -382,14 +392,17 @@ impl ControlHandler {
     pub(crate) async fn holder_ended(&self) {
         let mut supervisor = self.supervisor.lock().await;
         match &mut *supervisor {
-            Holder::There(_) | Holder::Nobody => *supervisor = Holder::Nobody,
+            Holder::There(..) | Holder::Ended => *supervisor = Holder::Ended,
             Holder::Awaited { before, .. } => *before = None,
+            Holder::Nobody => {}
         }
+        drop(supervisor);
+        self.addresses.forget_list();
     }
 
     /// Says something to the supervisor, if it is there just now.
     pub(crate) async fn mention_to_holder(&self, word: &Word) {
-        if let Holder::There(supervisor) = &*self.supervisor.lock().await {
+        if let Holder::There(supervisor, _) = &*self.supervisor.lock().await {
             let _ = supervisor.say(word, &[]).await;
         }
     }
@@ -400,12 +413,16 @@ impl ControlHandler {
             let came = self.holder_came.notified();
             let mut supervisor = self.supervisor.lock().await;
             let until = match &*supervisor {
-                Holder::There(supervisor) => return Ok(supervisor.say(word, &[]).await?),
+                Holder::There(_, forms) if matches!(word, Word::Listen { .. }) && !forms.have_lists() => {
+                    return Err(HandoverError::NoLists);
+                }
+                Holder::There(supervisor, _) => return Ok(supervisor.say(word, &[]).await?),
                 Holder::Awaited { until, .. } if Instant::now() < *until => *until,
-                Holder::Awaited { .. } | Holder::Nobody => {
-                    *supervisor = Holder::Nobody;
+                Holder::Awaited { .. } => {
+                    *supervisor = Holder::Ended;
                     return Err(HandoverError::Ended);
                 }
+                Holder::Nobody | Holder::Ended => return Err(HandoverError::Ended),
             };
             drop(supervisor);
             let _ = timeout_at(until, came).await;
@@ -415,6 +432,12 @@ impl ControlHandler {
     pub(crate) fn note_upgrade(&self, failed: Option<String>) {
         *self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
     }
+}
+
+/// The addresses of some kinds.
+fn addresses(listening: &[Listen], is_one: impl Fn(Kind) -> bool) -> Vec<String> {
+    let of_kind = listening.iter().filter(|listen| is_one(listen.kind));
+    of_kind.map(|listen| listen.address.to_string()).collect()
 }
 
 fn is_other(before: &Arc<LiveTable>, next: &LiveTable) -> bool {

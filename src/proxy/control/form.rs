@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Proxy;
+use crate::{
+    Proxy,
+    form::{AddressForm, AddressKind, ListenForm},
+};
 
 /// How a proxy stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +97,27 @@ pub struct Applied {
     /// Processes that handed over and could not be told of the table. They go on by the one before until they end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_told: Vec<u32>,
+}
+
+/// The list of addresses in force, which stand beside those of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenStatus {
+    #[serde(flatten)]
+    pub list: ListenForm,
+    /// Those of it on which it can't be listened for now. It is tried again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<AddressForm>,
+    /// Addresses at which nothing more is taken, while what came in there goes on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_back: Vec<GivenBack>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenBack {
+    pub kind: AddressKind,
+    pub address: std::net::SocketAddr,
+    /// Connections, or flows of UDP, that are left.
+    pub connections: usize,
 }
 
 /// Whether a version is drained.

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `GET /table` | the table in force |
 //! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
+//! | `GET /listen` | the list of addresses in force, beside those of the configuration; which of them can't be opened; and what is left at those that were given back |
+//! | `PUT /listen` | puts a list of addresses in force, numbered as tables are, and answers as `GET /listen`; 409 for one that is older, or changed without a new number, and where somebody else has an address; 403 where the system refuses one; 422 for a fault in it; 507 where it can't be kept |
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
 //! | `GET /unreachable?wait=30` | once a version can't be connected to, or could not since this was asked last |
@@ -14,6 +16,7 @@
 //!
 //! An answer that isn't 2xx says why: `{"error": "…"}`. 503 says that another process takes over: ask again, and it answers.
 
+mod addresses;
 pub mod client;
 pub mod control_handler;
 pub(crate) mod counting;
@@ -27,3 +30,6 @@ pub use self::serve::serve;
 
 /// The most bytes of a table that is sent.
 pub const MAX_TABLE: usize = 32 * 1024 * 1024;
+
+/// The most bytes of a list of addresses that is sent.
+pub const MAX_LIST: usize = 64 * 1024;

@@ -7,14 +7,15 @@ use tokio::{
 };
 
 use super::{
-    MAX_TABLE,
+    MAX_LIST, MAX_TABLE,
     control_handler::{ControlHandler, Finish, Refused},
     counts,
     form::{Drained, Refusal, TableNumber, Unreachable, Upgrading},
 };
 use crate::{
-    form::TableForm,
+    form::{ListenForm, TableForm},
     handover::Word,
+    listens::ListenFaultClass,
     live::TableFault,
     local_http::serve::{self, Answer, json},
 };
@@ -36,6 +37,8 @@ async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Ans
     match (path.as_str(), &method) {
         ("/table", &Method::GET) => json(StatusCode::OK, &handler.proxy().table().form()),
         ("/table", &Method::PUT) => put_table(request, handler).await,
+        ("/listen", &Method::GET) => json(StatusCode::OK, &handler.listen_status()),
+        ("/listen", &Method::PUT) => put_listen(request, handler).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &handler.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &handler).await,
         ("/unreachable", &Method::GET) => {
@@ -46,8 +49,8 @@ async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Ans
         ("/upgrade", &Method::POST) => upgrade(&handler).await,
         ("/drain", &Method::POST) => drain(&handler).await,
         (
-            "/table" | "/status" | "/drained" | "/unreachable" | "/counts" | "/metrics" | "/upgrade"
-            | "/drain",
+            "/table" | "/listen" | "/status" | "/drained" | "/unreachable" | "/counts" | "/metrics"
+            | "/upgrade" | "/drain",
             method,
         ) => refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}")),
         _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),
@@ -78,17 +81,45 @@ async fn put_table(request: Request<Incoming>, handler: Arc<ControlHandler>) -> 
         Ok(Err(refused)) => refused,
         Err(error) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     };
-    let status = match &refused {
-        Refused::Table(TableFault::Old { .. } | TableFault::Changed(_)) => StatusCode::CONFLICT,
-        Refused::Table(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Refused::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
-        Refused::HandsOver => StatusCode::SERVICE_UNAVAILABLE,
-    };
     if let Refused::NotKept(error) = &refused {
         tracing::error!(%error, "a table can't be kept on disk");
     }
     let in_force = Some(TableNumber::of(&handler.proxy().table()));
-    json(status, &Refusal { error: refused.to_string(), in_force })
+    json(status_of(&refused), &Refusal { error: refused.to_string(), in_force })
+}
+
+async fn put_listen(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Answer {
+    let list: ListenForm = match serve::read(request, "list of addresses", MAX_LIST).await {
+        Ok(list) => list,
+        Err((status, why)) => return refusal(status, why),
+    };
+    // A task of its own: a caller that leaves ends nothing half way.
+    let changing = Arc::clone(&handler);
+    let changed = tokio::spawn(async move { changing.change_addresses(list).await }).await;
+    let refused = match changed {
+        Ok(Ok(in_force)) => return json(StatusCode::OK, &in_force),
+        Ok(Err(refused)) => refused,
+        Err(error) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    };
+    let ListenForm { epoch, generation, .. } = handler.listen_status().list;
+    let in_force = Some(TableNumber { epoch, generation });
+    json(status_of(&refused), &Refusal { error: refused.to_string(), in_force })
+}
+
+fn status_of(refused: &Refused) -> StatusCode {
+    match refused {
+        Refused::Table(TableFault::Old { .. } | TableFault::Changed(_)) => StatusCode::CONFLICT,
+        Refused::Table(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Refused::NotKept(_) => StatusCode::INSUFFICIENT_STORAGE,
+        Refused::HandsOver => StatusCode::SERVICE_UNAVAILABLE,
+        Refused::Listen(fault) => match fault.class {
+            ListenFaultClass::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            ListenFaultClass::Forbidden => StatusCode::FORBIDDEN,
+            ListenFaultClass::Conflict => StatusCode::CONFLICT,
+            ListenFaultClass::NoRoom => StatusCode::INSUFFICIENT_STORAGE,
+            ListenFaultClass::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        },
+    }
 }
 
 async fn drained(query: &str, handler: &ControlHandler) -> Answer {

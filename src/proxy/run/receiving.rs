@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::net::UnixListener;
 
-use super::{Shared, moved};
+use super::{NewHolder, Shared, moved};
 use crate::{
     control::{
         control_handler::{ControlHandler, Finish, Phase},
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Receiving {
     pub handler: Arc<ControlHandler>,
     pub sockets: Shared,
-    pub links: tokio::sync::mpsc::UnboundedSender<(Listening, Speaking)>,
+    pub links: tokio::sync::mpsc::UnboundedSender<NewHolder>,
 }
 
 impl Receiving {
@@ -49,7 +49,7 @@ impl Receiving {
                         Word::Refused { why: error.to_string() }
                     } else {
                         self.give(&speaking).await?;
-                        let _ = self.links.send((listening, speaking));
+                        let _ = self.links.send(NewHolder { listening, speaking, forms });
                         return Ok(());
                     }
                 }
@@ -126,8 +126,9 @@ impl Receiving {
             self.handler.mention_to_holder(&Word::Leaving).await;
             self.handler.counting().expect(counts);
             self.handler.leave_to_others().await;
-            // Datagrams that come from here on are for the other one.
-            self.handler.proxy().stop_reading().await;
+            // What comes from here on is for the other one, whose sockets these are alone: it may give one back.
+            *self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+            self.handler.proxy().stop_taking().await;
             // The answer first: this process may have nothing to finish.
             let said = speaking.say(&Word::Done, &[]).await;
             self.handler.finish(Finish::HandedOver).await;

@@ -20,6 +20,7 @@ pub(super) struct Link {
     pub pid: u32,
     /// Whether it takes connections.
     pub serves: bool,
+    pub forms: Forms,
     pub listening: Listening,
     pub speaking: Speaking,
 }
@@ -47,7 +48,7 @@ impl AdoptedSockets {
                 if serves {
                     self.sockets = Some(Sockets::from_named(sockets, descriptors)?);
                 }
-                self.links.push(Link { pid, serves, listening, speaking });
+                self.links.push(Link { pid, serves, forms, listening, speaking });
                 Ok(())
             }
             Some((word, _)) => Err(word.unexpected()),

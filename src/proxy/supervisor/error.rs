@@ -16,6 +16,8 @@ pub enum HoldError {
     Listen { address: std::net::SocketAddr, source: io::Error },
     #[error("can't use the control socket {path}: {source}")]
     Control { path: PathBuf, source: io::Error },
+    #[error("the state folder {path} can't be used: {source}")]
+    State { path: PathBuf, source: io::Error },
     #[error("process {pid}, which serves here, can't be taken over: {source}")]
     Take { pid: u32, source: HandoverError },
     #[error(transparent)]

@@ -24,6 +24,7 @@ use tokio::{net::UnixStream, time::Instant};
 
 use super::{Holder, process::Number};
 use crate::{
+    form::ListenForm,
     handover::{self, Forms, HandoverError, Word},
     sockets::Sockets,
 };
@@ -64,6 +65,7 @@ pub(super) struct Before {
     pub control: PathBuf,
     pub children: Vec<u32>,
     pub start: bool,
+    pub listen: Option<ListenForm>,
 }
 
 /// What this process held as another program; none where it held nothing, or that can't be read: then it begins like any other,
@@ -86,13 +88,13 @@ async fn read() -> Result<Before, HandoverError> {
     link.set_nonblocking(true)?;
     let (mut listening, _) = handover::ends(UnixStream::from_std(link)?);
     let (word, mut descriptors) = listening.answer().await?;
-    let Word::Hold { forms, sockets, control, children, start } = word else {
+    let Word::Hold { forms, sockets, control, children, start, listen } = word else {
         return Err(word.unexpected());
     };
     Forms::OURS.agree(forms)?;
     let lock = descriptors.pop().ok_or_else(|| HandoverError::Unexpected("nothing of a lock".to_owned()))?;
     let sockets = Sockets::from_named(sockets, descriptors)?;
-    Ok(Before { sockets, lock: lock.into(), control, children, start })
+    Ok(Before { sockets, lock: lock.into(), control, children, start, listen })
 }
 
 /// Whether a program is another one than that of this process.
@@ -135,7 +137,7 @@ impl Holder {
     }
 
     async fn become_another(&self, start: bool) -> Result<Infallible, HandoverError> {
-        let sockets = self.sockets.as_ref().ok_or(HandoverError::Ended)?;
+        let sockets = self.held()?.ok_or(HandoverError::Ended)?;
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (_listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
@@ -145,6 +147,7 @@ impl Holder {
             control: self.plan.control.clone(),
             children: self.processes.values().filter_map(|process| process.pid).collect(),
             start,
+            listen: Some(self.listed.form().clone()),
         };
         let mut descriptors = sockets.descriptors();
         descriptors.push(self.lock.as_fd());

@@ -1,21 +1,12 @@
-use std::{
-    fs::File,
-    io,
-    net::{SocketAddr, TcpListener, UdpSocket},
-    os::fd::AsFd,
-};
+use std::fs::File;
 
 use super::{Plan, error::HoldError};
 use crate::{
     handover_socket::MAX_PATH,
+    listed::Listed,
     local_http::socket,
     sockets::{Kind, Listen, MAX_SOCKETS, Open, Socket, Sockets},
 };
-
-/// How many connections wait while nobody accepts; the system may allow fewer.
-const BACKLOG: i32 = 4_096;
-/// Bytes of datagrams that wait while nobody reads; the system may allow fewer.
-const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
 /// Makes sure that nobody else holds this control socket, for as long as the file is open.
 pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
@@ -35,8 +26,13 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
     socket::lock(path).map_err(control)?.ok_or_else(|| HoldError::Running(path.clone()))
 }
 
-/// The sockets to listen on: those that were given or taken where they are asked for, others anew.
-pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, HoldError> {
+/// The sockets to listen on: those that were given or taken where they are asked for, others anew. Of those that were taken the list
+/// gets its own.
+pub(super) fn make(
+    plan: &mut Plan,
+    taken: Option<Sockets>,
+    listed: &mut Listed,
+) -> Result<Sockets, HoldError> {
     let path = &plan.control;
     let (mut there, control) = match taken {
         Some(sockets) => (sockets.open, Some(sockets.control)),
@@ -61,40 +57,17 @@ pub(super) fn make(plan: &mut Plan, taken: Option<Sockets>) -> Result<Sockets, H
         };
         let socket = match there.iter().position(same) {
             Some(at) => there.remove(at).socket,
-            None => bind(kind, address)?,
+            None => Socket::bind(Listen { kind, address })
+                .map_err(|source| HoldError::Listen { address, source })?,
         };
         open.push(Open { kind, asked, socket });
     }
-    for Open { socket, .. } in &open {
-        match socket {
-            Socket::Tcp(socket) => deepen(socket)?,
-            Socket::Udp(socket) => widen(socket),
-        }
-    }
+    open.iter().try_for_each(|open| open.socket.deepen())?;
+    let configured: Vec<Listen> = open.iter().filter_map(Open::listen).collect();
+    listed.adopt(&mut there, &configured);
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
         None => socket::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,
     };
     Ok(Sockets { open, control })
-}
-
-fn bind(kind: Kind, address: SocketAddr) -> Result<Socket, HoldError> {
-    let bound = if kind.is_udp() {
-        UdpSocket::bind(address).map(Socket::Udp)
-    } else {
-        TcpListener::bind(address).map(Socket::Tcp)
-    };
-    bound.map_err(|source| HoldError::Listen { address, source })
-}
-
-/// Lets more datagrams wait while nobody reads, as far as the system allows; fewer are no reason not to serve.
-fn widen(socket: &UdpSocket) {
-    if let Err(error) = rustix::net::sockopt::set_socket_recv_buffer_size(socket, WAITING_BYTES) {
-        tracing::warn!(%error, "the buffer of a socket for datagrams stays as small as it was");
-    }
-}
-
-/// Lets more connections wait than a socket does by itself.
-fn deepen(socket: &impl AsFd) -> io::Result<()> {
-    Ok(rustix::net::listen(socket, BACKLOG)?)
 }

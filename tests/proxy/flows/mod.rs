@@ -4,7 +4,7 @@ mod announced;
 mod held;
 mod named;
 mod tcp;
-mod udp;
+pub mod udp;
 
 use std::{
     io::ErrorKind,

@@ -120,7 +120,7 @@ async fn a_door_that_lies_is_named_with_its_pid_and_whoever_serves_goes_on() {
         (|_| json!({"word": "refused", "why": "I don't feel like it"}), "refused: I don't feel like it"),
         (
             |_| json!({"word": "frozen", "forms": {"newest": 9, "oldest": 8}, "table": {"generation": 9}}),
-            "knows the forms 8 to 9 of the hand-over, and this program knows 1 to 1",
+            "knows the forms 8 to 9 of the hand-over, and this program knows 1 to 2",
         ),
         (
             |_| {

@@ -75,6 +75,7 @@ async fn hold(folder: PathBuf) -> i32 {
         listen,
         inherited,
         control: folder.join("control.sock"),
+        state: folder.join("state"),
         command: Box::new(move || {
             let mut command = part("serving", &folder);
             command.stdout(Stdio::null());
@@ -311,6 +312,18 @@ impl Held {
     pub async fn start_holder_again(&mut self) {
         let (supervisor, line) = start_holder(self.folder.path()).await;
         assert_eq!(line, format!("listening on {}", self.at));
+        self.supervisor = supervisor;
+    }
+
+    /// Kills all processes, does something while there are none, and starts anew: on another port, where that is the system's choice.
+    pub async fn kill_all_and_start_again(&mut self, meanwhile: impl AsyncFnOnce()) {
+        let serving = self.status().await.pid;
+        self.kill_holder();
+        kill(serving);
+        wait_until(async || !lives(serving)).await;
+        meanwhile().await;
+        let (supervisor, line) = start_holder(self.folder.path()).await;
+        self.at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
         self.supervisor = supervisor;
     }
 

@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd as _, OwnedFd},
     pin::pin,
     rc::Rc,
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use rustix::net::SendFlags;
 use tokio::{
     io::Interest,
     net::UdpSocket,
-    task::{AbortHandle, spawn_local},
+    task::{JoinHandle, spawn_local},
     time::{Instant, sleep, sleep_until},
 };
 use traffic::Failure;
@@ -27,6 +27,7 @@ use crate::{
     caller::Caller,
     count::{CallCount, Outcome, Unserved, VersionCounts},
     decide::RoutingDecision,
+    entrance::{Entrance, Inside},
     flow::{
         begin::{Begun, begin},
         retired::retired,
@@ -39,6 +40,8 @@ use crate::{
 const ROOM: usize = 64 * 1024;
 /// How many answers are passed on before others get their turn.
 const AT_ONCE: usize = 32;
+/// How many datagrams that wait are taken before a socket is given back.
+const MOST_WAITING: usize = 10_000;
 /// How long reading rests when it can't go on.
 const REST: Duration = Duration::from_millis(20);
 
@@ -48,7 +51,7 @@ pub(crate) struct Listener {
     socket: UdpSocket,
     here: SocketAddr,
     flows: RefCell<Flows>,
-    reading: RefCell<Option<AbortHandle>>,
+    reading: RefCell<Option<JoinHandle<()>>>,
     /// For answers, which are passed on at once.
     room: RefCell<Vec<u8>>,
 }
@@ -94,14 +97,45 @@ impl Listener {
             listener.go_on(taken);
         }
         let reading = spawn_local(Rc::clone(&listener).read());
-        *listener.reading.borrow_mut() = Some(reading.abort_handle());
+        *listener.reading.borrow_mut() = Some(reading);
         Ok(listener)
+    }
+
+    /// Whether it is the one of this socket.
+    pub(crate) fn is_of(&self, entrance: &Arc<Entrance>) -> bool {
+        self.worker.is_of(entrance)
+    }
+
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.worker.entrance().is_given_back()
     }
 
     /// Reads no more: another process is about to. Flows go on, as far as answers come.
     pub(crate) fn stop_reading(&self) {
         if let Some(reading) = self.reading.borrow_mut().take() {
             reading.abort();
+        }
+    }
+
+    /// The same, and waits until nobody reads.
+    pub(crate) async fn stopped(&self) {
+        let reading = self.reading.borrow_mut().take();
+        if let Some(reading) = reading {
+            reading.abort();
+            let _ = reading.await;
+        }
+    }
+
+    /// Takes the datagrams that wait.
+    pub(crate) fn take_waiting(self: &Rc<Self>) {
+        let Ok(socket) = self.socket.as_fd().try_clone_to_owned().map(std::net::UdpSocket::from) else {
+            return;
+        };
+        let mut room = vec![0; ROOM];
+        // Others may come all the while.
+        for _ in 0..MOST_WAITING {
+            let Ok((length, caller)) = socket.recv_from(&mut room) else { return };
+            self.take(caller, &room[..length]);
         }
     }
 
@@ -154,7 +188,7 @@ impl Listener {
         let flow = Rc::new(Flow::new(caller));
         flow.send(datagram);
         self.insert(&flow);
-        spawn_local(Rc::clone(self).run(flow));
+        spawn_local(Rc::clone(self).run(flow, OfFlows::new(&self.worker)));
     }
 
     fn insert(&self, flow: &Rc<Flow>) {
@@ -172,8 +206,7 @@ impl Listener {
     }
 
     /// Carries a flow from its first datagram to the end.
-    async fn run(self: Rc<Self>, flow: Rc<Flow>) {
-        let counted = OfFlows::new(&self.worker);
+    async fn run(self: Rc<Self>, flow: Rc<Flow>, counted: OfFlows) {
         let worker = Rc::clone(&self.worker);
         let local = worker.local();
         let Some(service) = local.table().of_port(Transport::Udp, self.here.port()) else {
@@ -249,8 +282,8 @@ impl Listener {
         let open = Open { socket, version, _place: place };
         let listener = Rc::clone(self);
         let service = form.names().0.to_owned();
+        let counted = OfFlows::new(&self.worker);
         spawn_local(async move {
-            let counted = OfFlows::new(&listener.worker);
             let worker = Rc::clone(&listener.worker);
             let line = worker.flow_line();
             let mut count = worker.counts().begin(&VersionCounts::new_of(&at.key), at.group, at.began, line);
@@ -410,17 +443,20 @@ fn end(mut count: CallCount<'_>, flow: &Flow, outcome: Option<Outcome>) {
 }
 
 /// A flow among those of the crew, until it is dropped.
-struct OfFlows(Rc<Worker>);
+struct OfFlows {
+    worker: Rc<Worker>,
+    _inside: Inside,
+}
 
 impl OfFlows {
     fn new(worker: &Rc<Worker>) -> Self {
         worker.crew().flows.fetch_add(1, Ordering::Relaxed);
-        Self(Rc::clone(worker))
+        Self { worker: Rc::clone(worker), _inside: worker.entrance().enter() }
     }
 }
 
 impl Drop for OfFlows {
     fn drop(&mut self) {
-        self.0.crew().flows.fetch_sub(1, Ordering::Relaxed);
+        self.worker.crew().flows.fetch_sub(1, Ordering::Relaxed);
     }
 }

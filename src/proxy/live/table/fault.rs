@@ -27,8 +27,7 @@ pub enum TableFault {
     #[error("port {0} leads to two services")]
     PortTwice(u16),
     #[error(
-        "service {service:?}: on port {port} no {what} are taken; a table opens no ports, and those of this proxy's \
-         configuration are {open}"
+        "service {service:?}: on port {port} no {what} are taken; a table opens no ports, and those of this proxy are {open}"
     )]
     NotListened { service: String, port: u16, what: &'static str, open: String },
     #[error("service {service:?}: {why}")]

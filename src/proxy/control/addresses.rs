@@ -1,0 +1,324 @@
+//! On which addresses a process listens, and how that changes while it serves.
+//!
+//! Whoever holds the sockets decides about a list: the supervisor, which is asked, and answers with all sockets that there are then; or,
+//! where there never was one, this process. What comes in at an address that is given back goes on, as `entrance` says.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex as StdMutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tokio::{
+    sync::{Mutex, oneshot},
+    time::timeout,
+};
+
+use super::{
+    control_handler::{ControlHandler, Phase, Refused},
+    form::{GivenBack, ListenStatus},
+};
+use crate::{
+    Kind, Listen, Proxy, Socket, Tls,
+    form::{AddressForm, AddressKind, ListenForm},
+    handover::{HandoverError, PATIENCE, Word},
+    listed::Listed,
+    listens::{self, ListenFault},
+    sockets::{Open, Sockets},
+};
+
+/// Why callers of TLS can't be served.
+const NO_CERTIFICATE: &str = "no certificate is named: set tls.certificate and tls.key";
+
+/// Where a process takes what comes in.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    current: StdMutex<Current>,
+    /// What callers of TLS are shown, if any may come.
+    tls: OnceLock<Arc<Tls>>,
+    /// One list at a time.
+    turn: Mutex<()>,
+    /// The list about which the supervisor was asked.
+    asked: StdMutex<Option<Asked>>,
+    /// The folder of the list, and the sockets of it, where this process holds them itself.
+    state: PathBuf,
+    own: Mutex<Option<Listed>>,
+}
+
+#[derive(Debug)]
+struct Current {
+    listening: Vec<Listen>,
+    /// The list in force.
+    list: ListenForm,
+    /// Perhaps something that came in there goes on.
+    given_back: Vec<(AddressForm, Listen)>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    list: ListenForm,
+    answer: oneshot::Sender<Result<(), ListenFault>>,
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Addresses {
+    pub(super) fn new(state: &Path, listening: Vec<Listen>) -> Self {
+        let current = Current { listening, list: ListenForm::default(), given_back: Vec::new() };
+        Self {
+            current: StdMutex::new(current),
+            tls: OnceLock::new(),
+            turn: Mutex::default(),
+            asked: StdMutex::default(),
+            state: state.to_owned(),
+            own: Mutex::default(),
+        }
+    }
+
+    /// On which it is listened.
+    pub(super) fn listening(&self) -> Vec<Listen> {
+        lock(&self.current).listening.clone()
+    }
+
+    /// All at which a service may be: on which it is listened or is to be, and those that were given back while something that came in
+    /// there goes on.
+    pub(super) fn known(&self, proxy: &Proxy) -> Vec<Listen> {
+        let current = lock(&self.current);
+        let of_list = current.list.listen.iter().copied().map(Listen::from);
+        let given_back = current.given_back.iter().map(|&(_, listen)| listen);
+        let given_back = given_back.filter(|listen| proxy.left_at(listen.address, listen.kind.is_udp()) > 0);
+        current.listening.iter().copied().chain(of_list).chain(given_back).collect()
+    }
+
+    /// Nobody answers any more to the list about which was asked.
+    pub(super) fn forget_list(&self) {
+        *lock(&self.asked) = None;
+    }
+}
+
+impl ControlHandler {
+    /// The list that is in force when this process begins, and what callers of TLS are shown.
+    pub(crate) fn begin_with(&self, list: ListenForm, tls: Option<Arc<Tls>>) {
+        lock(&self.addresses.current).list = listens::in_order(list);
+        if let Some(tls) = tls {
+            let _ = self.addresses.tls.set(tls);
+        }
+    }
+
+    /// The list in force, and what it has come to.
+    pub fn listen_status(&self) -> ListenStatus {
+        let mut current = lock(&self.addresses.current);
+        let left = |listen: &Listen| self.proxy.left_at(listen.address, listen.kind.is_udp());
+        current.given_back.retain(|(_, listen)| left(listen) > 0);
+        let given_back = current.given_back.iter().map(|(form, listen)| GivenBack {
+            kind: form.kind,
+            address: form.address,
+            connections: left(listen),
+        });
+        ListenStatus {
+            list: current.list.clone(),
+            missing: listens::missing(&current.list, &current.listening),
+            given_back: given_back.collect(),
+        }
+    }
+
+    /// Puts a list of addresses in force: first on disk, then everywhere. The same again changes nothing.
+    pub async fn change_addresses(&self, list: ListenForm) -> Result<ListenStatus, Refused> {
+        let _turn = self.addresses.turn.lock().await;
+        if self.phase().await != Phase::Serving {
+            return Err(Refused::HandsOver);
+        }
+        let list = listens::in_order(list);
+        self.check_here(&list)?;
+        if self.holds_itself().await {
+            self.put_itself(list).await?;
+        } else {
+            self.ask_holder(list).await?;
+        }
+        Ok(self.listen_status())
+    }
+
+    /// Opens the addresses of the list that is on disk, where no supervisor does so. Gives what can't be opened.
+    pub async fn listen_again(&self) -> io::Result<Vec<ListenFault>> {
+        let configured = self.addresses.listening();
+        let mut listed = Listed::load(&self.addresses.state)?;
+        let (_, mut faults) = listed.open_missing(&configured);
+        lock(&self.addresses.current).list = listed.form().clone();
+        faults.extend(self.listen_on_new(listed.open()).err());
+        *self.addresses.own.lock().await = Some(listed);
+        Ok(faults)
+    }
+
+    /// What no one but this process knows.
+    fn check_here(&self, list: &ListenForm) -> Result<(), ListenFault> {
+        for &form in &list.listen {
+            let listen = Listen::from(form);
+            if form.kind == AddressKind::Https && self.addresses.tls.get().is_none() {
+                return Err(ListenFault::invalid(format!(
+                    "callers of {listen} speak TLS, and {NO_CERTIFICATE}"
+                )));
+            }
+            let is_listened = lock(&self.addresses.current).listening.iter().any(|own| own.is_at(&listen));
+            let left = self.proxy.left_at(listen.address, true);
+            if form.kind == AddressKind::Udp && !is_listened && left > 0 {
+                return Err(ListenFault::conflict(format!(
+                    "{listen} was given back, and is open as long as flows go on that began there, of which there are {left}: ask \
+                     again once they have ended"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_holder(&self, list: ListenForm) -> Result<(), ListenFault> {
+        let (answer, answered) = oneshot::channel();
+        *lock(&self.addresses.asked) = Some(Asked { list: list.clone(), answer });
+        self.tell_holder(&Word::Listen { listen: list }).await.map_err(|error| match error {
+            HandoverError::NoLists => ListenFault::conflict(error.to_string()),
+            error if error.is_end() => ListenFault::conflict(
+                "no process holds the listening sockets, so nobody can open or close any: run `choirmaster proxy` again, which \
+                 takes them over",
+            ),
+            _ => ListenFault::busy(),
+        })?;
+        match timeout(PATIENCE, answered).await {
+            Ok(Ok(answer)) => answer,
+            // It ended, or has much to do. Whether it put the list in force shows when it is asked again.
+            Ok(Err(_)) | Err(_) => Err(ListenFault::busy()),
+        }
+    }
+
+    /// The supervisor has answered about a list, and what it says was done.
+    pub(crate) fn note_list(&self, list: &ListenForm, answer: Result<(), ListenFault>) {
+        let asked = lock(&self.addresses.asked).take_if(|asked| asked.list == *list);
+        if let Some(asked) = asked {
+            let _ = asked.answer.send(answer);
+        } else if let Err(fault) = answer {
+            tracing::error!(%fault, "addresses of the list are not listened on");
+        }
+    }
+
+    /// Takes what comes in at all of these sockets, and at no other. `shared`: those of this process, for the next supervisor.
+    pub(crate) async fn take_sockets(
+        &self,
+        list: ListenForm,
+        given: Sockets,
+        shared: &StdMutex<Option<Sockets>>,
+    ) -> Result<(), ListenFault> {
+        // Also while another process is about to take over: it has the same sockets, and this one may go on.
+        let phase = self.phase.lock().await;
+        let (new, gone) = match &mut *lock(shared) {
+            Some(own) if *phase != Phase::Finishing => own.exchange(given),
+            Some(_) | None => return Err(ListenFault::busy()),
+        };
+        lock(&self.addresses.current).list = listens::in_order(list);
+        let closed: Vec<Listen> = gone.iter().filter_map(Open::listen).collect();
+        // Here first, so that the socket is closed by whoever takes what waits there.
+        drop(gone);
+        self.give_back(&closed).await;
+        let done = self.listen_on_new(&new);
+        if let Some(own) = &mut *lock(shared) {
+            let listening = self.addresses.listening();
+            let is_listened = |open: &Open| open.listen().is_some_and(|listen| listening.contains(&listen));
+            own.open.extend(new.into_iter().filter(is_listened));
+        }
+        drop(phase);
+        done
+    }
+
+    /// Puts a list in force where nobody else holds the sockets.
+    async fn put_itself(&self, list: ListenForm) -> Result<(), ListenFault> {
+        let phase = self.phase.lock().await;
+        if *phase != Phase::Serving {
+            return Err(ListenFault::busy());
+        }
+        let mut own = self.addresses.own.lock().await;
+        if own.is_none() {
+            let loaded = Listed::load(&self.addresses.state);
+            *own = Some(loaded.map_err(|error| ListenFault::not_kept(&error))?);
+        }
+        let Some(listed) = own.as_mut() else { return Err(ListenFault::busy()) };
+        let of_list = listed.listens();
+        let mut configured = self.addresses.listening();
+        configured.retain(|listen| !of_list.contains(listen));
+        let gone = listed.put(list, &configured).await?;
+        lock(&self.addresses.current).list = listed.form().clone();
+        let closed: Vec<Listen> = gone.iter().filter_map(Open::listen).collect();
+        drop(gone);
+        self.give_back(&closed).await;
+        let done = self.listen_on_new(listed.open());
+        drop(phase);
+        done
+    }
+
+    /// Takes nothing more at these addresses.
+    async fn give_back(&self, closed: &[Listen]) {
+        for &listen in closed {
+            if let Some(form) = form_of(listen) {
+                let mut current = lock(&self.addresses.current);
+                current.listening.retain(|other| *other != listen);
+                current.given_back.retain(|(_, other)| *other != listen);
+                current.given_back.push((form, listen));
+            }
+            if listen.kind.is_udp() {
+                self.proxy.give_back_udp(listen.address).await;
+            } else {
+                self.proxy.give_back(listen.address).await;
+            }
+            tracing::info!(%listen, "nothing more is taken");
+        }
+    }
+
+    /// Takes what comes in at those of these sockets at which it didn't. Gives the first at which it can't; the others are tried.
+    fn listen_on_new(&self, open: &[Open]) -> Result<(), ListenFault> {
+        let mut done = Ok(());
+        for open in open {
+            let Some(listen) = open.listen() else { continue };
+            if lock(&self.addresses.current).listening.contains(&listen) {
+                continue;
+            }
+            match self.listen_at(open) {
+                Ok(()) => {
+                    lock(&self.addresses.current).listening.push(listen);
+                    tracing::info!(%listen, "it is listened");
+                }
+                Err(error) => {
+                    let fault = ListenFault::of_system(listen, &error);
+                    tracing::error!("{fault}");
+                    done = done.and(Err(fault));
+                }
+            }
+        }
+        done
+    }
+
+    /// Takes connections or datagrams from a socket.
+    pub(crate) fn listen_at(&self, open: &Open) -> io::Result<()> {
+        let proxy = &self.proxy;
+        match (&open.socket, open.kind, self.addresses.tls.get()) {
+            (Socket::Tcp(socket), Kind::Plain, _) => proxy.listen(socket).map(drop),
+            (Socket::Tcp(socket), Kind::Tls, Some(tls)) => proxy.listen_tls(socket, tls).map(drop),
+            // Never calls that were to be secured without it.
+            (Socket::Tcp(_), Kind::Tls, None) => Err(io::Error::other(NO_CERTIFICATE)),
+            (Socket::Tcp(socket), Kind::Tcp, _) => proxy.listen_tcp(socket).map(drop),
+            (Socket::Tcp(socket), Kind::PassThrough, _) => proxy.listen_pass_through(socket).map(drop),
+            (Socket::Udp(socket), _, _) => proxy.listen_udp(socket).map(drop),
+            (Socket::Tcp(_), Kind::Metrics | Kind::Udp, _) => Ok(()),
+        }
+    }
+}
+
+/// An address as a list has it; none of those that no list has.
+fn form_of(Listen { kind, address }: Listen) -> Option<AddressForm> {
+    let kind = match kind {
+        Kind::Plain => AddressKind::Http,
+        Kind::Tls => AddressKind::Https,
+        Kind::Tcp => AddressKind::Tcp,
+        Kind::PassThrough => AddressKind::Tls,
+        Kind::Udp => AddressKind::Udp,
+        Kind::Metrics => return None,
+    };
+    Some(AddressForm { kind, address })
+}

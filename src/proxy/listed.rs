@@ -1,0 +1,182 @@
+//! The sockets of addresses that were opened beside those of the configuration, and the list of these on disk.
+//!
+//! Invariants:
+//!
+//! 1. A list is in the file, and the file's name in its folder, before any of it is in force. All of it is then, or nothing.
+//! 2. After a restart, what is in the list is opened again. An address that can't be is no reason not to serve: it stays in the list,
+//!    and is tried again.
+//! 3. One process writes the file: whoever holds the sockets.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    form::ListenForm,
+    listens::{self, Difference, ListenFault, differ},
+    sockets::{Listen, MAX_SOCKETS, Open, Socket},
+    whole_file,
+};
+
+const NAME: &str = "listen.json";
+const NAME_OF_DAMAGED: &str = "listen.json.damaged";
+
+/// The most bytes that are read: far more than a list has.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// A list in force, and the sockets that are open because of it.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    file: PathBuf,
+    form: ListenForm,
+    open: Vec<Open>,
+}
+
+impl Listed {
+    /// The list in a folder, of which nothing is open. A damaged one is put aside, and counts for none.
+    pub(crate) fn load(state: &Path) -> io::Result<Self> {
+        let file = state.join(NAME);
+        let bytes = match fs::metadata(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+            Ok(about) if about.len() > MAX_BYTES => Some(Err(format!("it has more than {MAX_BYTES} bytes"))),
+            Ok(_) => Some(Ok(fs::read(&file)?)),
+        };
+        let found = bytes.map(|bytes| bytes.and_then(|bytes| read(&bytes)));
+        let form = match found.transpose() {
+            Ok(form) => form.unwrap_or_default(),
+            Err(why) => {
+                let aside = state.join(NAME_OF_DAMAGED);
+                fs::rename(&file, &aside)?;
+                tracing::error!(
+                    "the list of addresses on disk can't be used: {why}. It was put aside as {}; it is listened on the addresses of \
+                     the configuration alone until there is another list",
+                    aside.display()
+                );
+                ListenForm::default()
+            }
+        };
+        Ok(Self { file, form, open: Vec::new() })
+    }
+
+    /// The list in force.
+    pub(crate) fn form(&self) -> &ListenForm {
+        &self.form
+    }
+
+    /// The sockets that are open because of it.
+    pub(crate) fn open(&self) -> &[Open] {
+        &self.open
+    }
+
+    /// On which it is listened because of it.
+    pub(crate) fn listens(&self) -> Vec<Listen> {
+        self.open.iter().filter_map(Open::listen).collect()
+    }
+
+    /// Goes on by the list that was in force, wherever that was kept.
+    pub(crate) fn follow(&mut self, form: ListenForm) {
+        if form == self.form {
+            return;
+        }
+        if let Err(error) = keep(&self.file, &form) {
+            tracing::error!(%error, "the list of addresses can't be kept on disk");
+        }
+        self.form = form;
+    }
+
+    /// Takes those out of other sockets that are of the list, and not of the configuration.
+    pub(crate) fn adopt(&mut self, there: &mut Vec<Open>, configured: &[Listen]) {
+        for form in listens::missing(&self.form, configured) {
+            let wanted = Listen::from(form);
+            let is_it = |open: &Open| {
+                open.asked == wanted.address.to_string() && open.kind.is_udp() == wanted.kind.is_udp()
+            };
+            if let Some(at) = there.iter().position(is_it) {
+                let open = there.remove(at);
+                self.open.push(Open { kind: wanted.kind, ..open });
+            }
+        }
+    }
+
+    /// Opens what is in the list and not open. Gives whether anything was opened, and what can't be.
+    pub(crate) fn open_missing(&mut self, configured: &[Listen]) -> (bool, Vec<ListenFault>) {
+        let there = [configured, &self.listens()].concat();
+        let (mut opened, mut faults) = (false, Vec::new());
+        for form in listens::missing(&self.form, &there) {
+            // The configuration may have more addresses than it had when the list was put in force.
+            if configured.len() + self.open.len() + 1 >= MAX_SOCKETS {
+                let why = format!("{} is one address too many", Listen::from(form));
+                faults.push(ListenFault::invalid(why));
+                continue;
+            }
+            match bind(form.into()) {
+                Ok(open) => {
+                    self.open.push(open);
+                    opened = true;
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        (opened, faults)
+    }
+
+    /// Puts a list in force: opens what is missing, keeps the list, and gives the sockets that are no more. The same again opens what
+    /// couldn't be opened after a restart.
+    pub(crate) async fn put(
+        &mut self,
+        wanted: ListenForm,
+        configured: &[Listen],
+    ) -> Result<Vec<Open>, ListenFault> {
+        let wanted = listens::in_order(wanted);
+        listens::check(&self.form, configured, &wanted)?;
+        let of_list = listens::missing(&wanted, configured);
+        let of_list: Vec<Listen> = of_list.into_iter().map(Listen::from).collect();
+        let Difference { open, close } = differ(&self.listens(), &of_list);
+        let opened = open.into_iter().map(|listen| self.opened(listen)).collect::<Result<Vec<_>, _>>()?;
+        if wanted != self.form {
+            let (file, form) = (self.file.clone(), wanted.clone());
+            let kept = tokio::task::spawn_blocking(move || keep(&file, &form)).await;
+            let kept = kept.map_err(io::Error::other).flatten();
+            kept.map_err(|error| ListenFault::not_kept(&error))?;
+            self.form = wanted;
+        }
+        let is_closed = |open: &mut Open| open.listen().is_none_or(|listen| close.contains(&listen));
+        let closed = self.open.extract_if(.., is_closed).collect();
+        self.open.extend(opened);
+        Ok(closed)
+    }
+
+    /// A socket for an address: the one that is open there for something else, or a new one.
+    fn opened(&self, listen: Listen) -> Result<Open, ListenFault> {
+        let there = self.open.iter().find(|open| open.listen().is_some_and(|other| other.is_at(&listen)));
+        match there {
+            Some(open) => {
+                let copy = open.copy().map_err(|error| ListenFault::of_system(listen, &error))?;
+                Ok(Open { kind: listen.kind, ..copy })
+            }
+            None => bind(listen),
+        }
+    }
+
+    /// Gives all sockets up. The list stays, for the next start.
+    pub(crate) fn close(&mut self) {
+        self.open.clear();
+    }
+}
+
+fn bind(listen: Listen) -> Result<Open, ListenFault> {
+    let bound = Socket::bind(listen).and_then(|socket| socket.deepen().map(|()| socket));
+    let socket = bound.map_err(|error| ListenFault::of_system(listen, &error))?;
+    Ok(Open { kind: listen.kind, asked: listen.address.to_string(), socket })
+}
+
+fn read(bytes: &[u8]) -> Result<ListenForm, String> {
+    serde_json::from_slice(bytes).map(listens::in_order).map_err(|error| error.to_string())
+}
+
+/// Writes a list. Once this returns, it survives a loss of power.
+fn keep(file: &Path, form: &ListenForm) -> io::Result<()> {
+    whole_file::replace(file, &serde_json::to_vec(form)?)
+}

@@ -1,0 +1,164 @@
+//! Which lists of addresses can be put in force beside those of the configuration, and what follows from one.
+
+use std::io;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    form::{AddressForm, ListenForm},
+    sockets::{Listen, MAX_SOCKETS},
+};
+
+/// What a list changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// In the order of the list.
+    pub open: Vec<Listen>,
+    pub close: Vec<Listen>,
+}
+
+/// What is to be opened and closed so that all is open that is wanted, and nothing else. What is wanted of an address that is open for
+/// something else is both.
+#[must_use]
+pub fn differ(now: &[Listen], wanted: &[Listen]) -> Difference {
+    let without =
+        |all: &[Listen], others: &[Listen]| all.iter().copied().filter(|one| !others.contains(one)).collect();
+    Difference { open: without(wanted, now), close: without(now, wanted) }
+}
+
+/// Why a list isn't in force. Nothing of it is then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{why}")]
+pub struct ListenFault {
+    pub class: ListenFaultClass,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListenFaultClass {
+    /// The list can't be meant.
+    Invalid,
+    /// The system doesn't let this proxy listen there.
+    Forbidden,
+    /// Something stands in its way: another list, whoever has the address, or that nobody holds the sockets.
+    Conflict,
+    /// It can't be kept on disk, or no socket can be made.
+    NoRoom,
+    /// Another process takes over: ask again.
+    Busy,
+}
+
+impl ListenFault {
+    pub(crate) fn invalid(why: impl Into<String>) -> Self {
+        Self { class: ListenFaultClass::Invalid, why: why.into() }
+    }
+
+    pub(crate) fn conflict(why: impl Into<String>) -> Self {
+        Self { class: ListenFaultClass::Conflict, why: why.into() }
+    }
+
+    pub(crate) fn busy() -> Self {
+        let why = "another process is taking over: ask again".to_owned();
+        Self { class: ListenFaultClass::Busy, why }
+    }
+
+    pub(crate) fn not_kept(error: &io::Error) -> Self {
+        let why = format!("the list can't be kept on disk, so the one before stays in force: {error}");
+        Self { class: ListenFaultClass::NoRoom, why }
+    }
+
+    /// What the system said when an address was to be opened.
+    #[must_use]
+    pub fn of_system(listen: Listen, error: &io::Error) -> Self {
+        let (class, why) = match Errno::from_io_error(error) {
+            Some(Errno::ADDRINUSE) => (
+                ListenFaultClass::Conflict,
+                format!("can't listen on {listen}, which somebody else has: {error}"),
+            ),
+            Some(Errno::ACCESS | Errno::PERM) => (
+                ListenFaultClass::Forbidden,
+                format!(
+                    "this proxy may not listen on {listen}: {error}; give it the right to (CAP_NET_BIND_SERVICE), or have \
+                     systemd hand it the socket"
+                ),
+            ),
+            Some(Errno::ADDRNOTAVAIL) => (
+                ListenFaultClass::Forbidden,
+                format!(
+                    "this proxy may not listen on {listen}, which is no address of this machine: {error}"
+                ),
+            ),
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                (ListenFaultClass::NoRoom, format!("there is no room to listen on {listen}: {error}"))
+            }
+            _ => (ListenFaultClass::Invalid, format!("can't listen on {listen}: {error}")),
+        };
+        Self { class, why }
+    }
+}
+
+/// How lists are told apart.
+fn number(form: &ListenForm) -> String {
+    format!("{}.{}", form.epoch, form.generation)
+}
+
+/// Whether a list can follow the one in force, where the configuration has these addresses. Both are in order.
+pub(crate) fn check(
+    in_force: &ListenForm,
+    configured: &[Listen],
+    wanted: &ListenForm,
+) -> Result<(), ListenFault> {
+    let numbers = |form: &ListenForm| (form.epoch, form.generation);
+    if numbers(wanted) < numbers(in_force) {
+        let (wanted, in_force) = (number(wanted), number(in_force));
+        return Err(ListenFault::conflict(format!(
+            "list {wanted} of addresses is older than the one in force, {in_force}"
+        )));
+    }
+    if numbers(wanted) == numbers(in_force) {
+        if wanted.listen == in_force.listen {
+            return Ok(());
+        }
+        if in_force.generation > 0 {
+            return Err(ListenFault::conflict(format!(
+                "list {} of addresses is in force with another content: a change needs a new generation",
+                number(in_force)
+            )));
+        }
+    }
+    let most = MAX_SOCKETS - 1;
+    if configured.len() + wanted.listen.len() > most {
+        let (own, others) = (configured.len(), wanted.listen.len());
+        return Err(ListenFault::invalid(format!(
+            "{others} addresses beside {own} of the configuration; a proxy listens on at most {most}"
+        )));
+    }
+    let all: Vec<Listen> = wanted.listen.iter().copied().map(Listen::from).collect();
+    for (at, listen) in all.iter().enumerate() {
+        let why = if listen.address.port() == 0 {
+            "names no port; any free one would be another after a restart"
+        } else if all[..at].iter().any(|other| other.is_at(listen)) {
+            "has an address that is in the list already"
+        } else if configured.iter().any(|own| own.is_at(listen)) {
+            "has an address that this proxy's configuration has: leave it out"
+        } else {
+            continue;
+        };
+        return Err(ListenFault::invalid(format!("{listen} {why}")));
+    }
+    Ok(())
+}
+
+/// The same list, in order: the order in which it was written says nothing.
+pub(crate) fn in_order(mut form: ListenForm) -> ListenForm {
+    form.listen.sort_unstable();
+    form
+}
+
+/// Those of the list that aren't among others.
+pub(crate) fn missing(form: &ListenForm, there: &[Listen]) -> Vec<AddressForm> {
+    let is_missing = |one: &&AddressForm| !there.iter().any(|other| other.is_at(&Listen::from(**one)));
+    form.listen.iter().filter(is_missing).copied().collect()
+}
