@@ -1,5 +1,5 @@
-# Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx and HAProxy are from the system's
-# packages; Traefik, another version of both, and moto, which answers as AWS's API, are from PyPI, beside what is built. Sets
+# Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx (with its stream module) and HAProxy are
+# from the system's packages; Traefik, another version of both, and moto, which answers as AWS's API, are from PyPI, beside what is built. Sets
 # CHOIRMASTER_TEST_TRAEFIK, CHOIRMASTER_TEST_NGINX and CHOIRMASTER_TEST_HAPROXY to the programs of these, CHOIRMASTER_TEST_MOTO to a Python that
 # has moto, and what AWS's chain of credentials finds.
 # shellcheck shell=sh
@@ -69,6 +69,8 @@ routers_find_packages() {
     for router in nginx haproxy; do
         command -v "$router" >/dev/null 2>&1 || routers_missing="$routers_missing $router"
     done
+    routers_has_stream || routers_missing="$routers_missing $(routers_stream_package)"
+    routers_missing=$(printf %s "$routers_missing" | sed 's/ *$//')
     if [ -z "$routers_missing" ]; then return 0; fi
     routers_say "installing$routers_missing from the system's packages"
     # shellcheck disable=SC2086
@@ -79,6 +81,26 @@ routers_find_packages() {
     else
         routers_say "no$routers_missing, and none of apt-get, dnf, apk and brew: install it and try again"
         return 1
+    fi
+}
+
+# Whether nginx can lead TCP and UDP: by what is built into it, or by a module beside it.
+routers_has_stream() {
+    routers_built=$(nginx -V 2>&1) || return 1
+    case " $(printf %s "$routers_built" | tr '\n' ' ') " in
+    *" --with-stream=dynamic "*)
+        routers_modules=$(printf '%s\n' "$routers_built" | sed -n 's/.* --modules-path=\([^ ]*\).*/\1/p')
+        [ -e "$routers_modules/ngx_stream_module.so" ]
+        ;;
+    *" --with-stream "*) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+# What has it; nothing: it comes with nginx.
+routers_stream_package() {
+    if command -v apt-get >/dev/null 2>&1; then printf libnginx-mod-stream
+    elif command -v dnf >/dev/null 2>&1 || command -v apk >/dev/null 2>&1; then printf nginx-mod-stream
     fi
 }
 

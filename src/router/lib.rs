@@ -3,8 +3,8 @@
 //! Invariants, which the conformance suite in `tests/router/` asserts of each kind:
 //!
 //! 1. Only what was read back from the running router counts as done. `apply` says that it was told, never that it obeys.
-//! 2. A change of shares alone reloads nothing, loses no call, and moves exactly the buckets that differ. To apply what is in
-//!    force already changes nothing.
+//! 2. A change of shares alone reloads nothing (but for TCP and UDP at nginx), loses no call, and moves exactly the buckets that differ. To
+//!    apply what is in force already changes nothing.
 //! 3. A wanted state of an older number than the newest that was ever applied is refused, whoever asks, and also after the
 //!    router or this program was started anew.
 //! 4. A configuration that the router's own check refuses is never loaded: the one before stays in force, on disk too.

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! cm1|n|SERVICE|VARIATION|BUCKET|RULE|CHOSEN|STATUS|UPSTREAM STATUS|CONNECT|HEADER|TIME|RECEIVED|SENT|DONE|ADDRESSES|METHOD|LENGTH
+//! cm1|s|SERVICE|VARIATION|BUCKET|ENDED|STATUS|TIME|UP|DOWN|ADDRESSES|PROCESS                a session of nginx's stream module
 //! cm1|n?                                                                              a question of ours that nginx answered
 //! cm1|h|SERVICE|BACKEND|BUCKET|RULE|CHOSEN|STATUS|QUEUE|CONNECT|HEADER|DATA|STATE|RETRIES|UP|DOWN|PROCESS
 //! ```
@@ -14,7 +15,10 @@
 
 use traffic::{Failure, GROUPS};
 
-use crate::{haproxy::config::read_line as of_haproxy, nginx::config::read_line as of_nginx};
+use crate::{
+    haproxy::config::read_line as of_haproxy,
+    nginx::config::{read_line as of_nginx, read_stream_line as of_stream},
+};
 
 /// The most bytes of a line: longer ones are none.
 pub const LONGEST: usize = 1_024;
@@ -40,7 +44,8 @@ pub struct Line<'l> {
     pub sent_again: u32,
     /// Bytes of a connection without HTTP: to the variation, and to the caller.
     pub bytes: Option<(u64, u64)>,
-    /// The process that wrote it, where the router counts by process.
+    /// The process that wrote it, where the router counts by process. Of nginx's sessions, too, which it doesn't count: they are among no
+    /// process's calls.
     pub process: Option<u32>,
 }
 
@@ -143,6 +148,7 @@ pub fn read(datagram: &[u8]) -> Result<Logged<'_>, NotALine> {
     let (writer, fields) = line.split_once('|').ok_or(NotALine)?;
     let call = match writer {
         NGINX => of_nginx(&all(fields)?),
+        NGINX_STREAM => of_stream(&all(fields)?),
         HAPROXY => of_haproxy(&all(fields)?),
         _ => None,
     };
@@ -152,8 +158,9 @@ pub fn read(datagram: &[u8]) -> Result<Logged<'_>, NotALine> {
 /// By which nginx names who sends.
 pub const TAG: &str = "cm";
 const TAG_END: &str = " cm: ";
-/// Of nginx, of `HAProxy`, of a question.
+/// Of nginx, of its stream module, of `HAProxy`, of a question.
 pub const NGINX: &str = "n";
+pub const NGINX_STREAM: &str = "s";
 pub const HAPROXY: &str = "h";
 pub const QUESTION: &str = "n?";
 

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     io,
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
 };
 
 use crate::adopt::is_taken;
@@ -15,9 +15,13 @@ pub(crate) enum PortOwner {
     SomebodyElse,
 }
 
-/// `operators`: where the operator's own parts of the router listen.
-pub(crate) fn holder(operators: &BTreeSet<(Option<IpAddr>, u16)>, at: SocketAddr) -> Option<PortOwner> {
-    let bound = TcpListener::bind(at);
+/// `operators`: where the operator's own parts of the router listen, of UDP or of TCP.
+pub(crate) fn holder(
+    operators: &BTreeSet<(Option<IpAddr>, u16)>,
+    at: SocketAddr,
+    is_udp: bool,
+) -> Option<PortOwner> {
+    let bound = if is_udp { UdpSocket::bind(at).map(drop) } else { TcpListener::bind(at).map(drop) };
     if is_taken(operators, at.ip(), at.port()) {
         Some(PortOwner::Operator)
     } else if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {

@@ -126,8 +126,9 @@ impl RouterKind {
                 counted: &Protocol::ALL,
                 grain: Grain::Target,
             },
+            // Where datagrams were refused its log doesn't tell.
             Self::Nginx => &RouterAbilities {
-                protocols: &[Protocol::Http, Protocol::Https],
+                protocols: &Protocol::ALL,
                 hashes: &[HashFunction::Murmur2],
                 sticky: STICKY,
                 rule: true,
@@ -135,7 +136,7 @@ impl RouterKind {
                 flows: FlowAbilities::NONE,
                 counts_connections: true,
                 measured: MeasuredBy::Log,
-                counted: &[Protocol::Http],
+                counted: &[Protocol::Http, Protocol::Tcp],
                 grain: Grain::Variation,
             },
             Self::Haproxy => &RouterAbilities {

@@ -5,6 +5,8 @@ use router::log_line::{LONGEST, Line, Logged, NotALine, Outcome, read};
 use traffic::Failure;
 
 const NGINX: &str = "<190>Nov 23 12:39:36 cm: cm1|n|checkout|B|0351||1795437576.909|200|200|0.000|0.001|0.012|52|52|OK|127.0.0.1:1|GET|52";
+const STREAM: &str =
+    "<190>Nov 23 12:39:36 cm: cm1|s|checkout|B|0351|1795437576.909|200|0.012|55|52|127.0.0.1:1|2862";
 const HAPROXY: &str =
     "cm1|h|checkout|choirmaster:checkout:B|351||1795437576909|200|1|2|3|4|--|0|55|52|2862\n";
 
@@ -18,6 +20,15 @@ fn call(text: &str) -> Line<'_> {
 /// A good line of nginx with these fields in place of its own.
 fn nginx(changes: &[(usize, &str)]) -> String {
     let mut fields: Vec<&str> = NGINX.split('|').collect();
+    for (at, field) in changes {
+        fields[at + 2] = field;
+    }
+    fields.join("|")
+}
+
+/// The same of nginx's stream module.
+fn stream(changes: &[(usize, &str)]) -> String {
+    let mut fields: Vec<&str> = STREAM.split('|').collect();
     for (at, field) in changes {
         fields[at + 2] = field;
     }
@@ -87,6 +98,28 @@ fn how_a_call_ended_at_nginx_is_told_from_its_line() {
 }
 
 #[test]
+fn how_a_session_ended_at_nginx_is_told_from_its_line() {
+    let line = call(STREAM);
+    assert_eq!((line.service, line.variation, line.group), ("checkout", Some("B"), Some((351 % 64) as u8)));
+    assert_eq!((line.outcome, line.bytes), (Outcome::Passed { took_ms: 12 }, Some((55, 52))));
+    // Its variation was chosen when it began.
+    assert_eq!(line.chosen_ms, Some(1_795_437_576_909 - 12));
+    assert_eq!((line.sent_again, line.process), (0, Some(2_862)), "which counts no calls");
+    assert_eq!(call(&stream(&[(2, "")])).group, None);
+    let again = stream(&[(8, "127.0.0.1:1, [::1]:2")]);
+    assert_eq!((call(&again).sent_again, call(&again).outcome), (1, Outcome::Passed { took_ms: 12 }));
+    for (status, addresses, outcome) in [
+        ("502", "127.0.0.1:1", Outcome::Failed(Failure::Refused)),
+        ("502", "127.0.0.1:1, cm_1f00_1", Outcome::Failed(Failure::Refused)),
+        ("502", "cm_1f00_1", Outcome::NoTarget),
+        ("400", "", Outcome::CallerGone),
+        ("500", "127.0.0.1:1", Outcome::CallerGone),
+    ] {
+        assert_eq!(call(&stream(&[(4, status), (8, addresses)])).outcome, outcome, "{status} {addresses}");
+    }
+}
+
+#[test]
 fn how_a_call_ended_at_haproxy_is_told_from_its_line() {
     let cases = [
         ("--", Outcome::Answered { status: 200, took_ms: 10 }),
@@ -116,7 +149,7 @@ fn how_a_call_ended_at_haproxy_is_told_from_its_line() {
 
 #[test]
 fn what_isnt_whole_or_has_more_isnt_a_line() {
-    for good in [NGINX, HAPROXY.trim_end()] {
+    for good in [NGINX, STREAM, HAPROXY.trim_end()] {
         let fields: Vec<&str> = good.split('|').collect();
         for at in 2..fields.len() {
             let mut less = fields.clone();
@@ -132,6 +165,9 @@ fn what_isnt_whole_or_has_more_isnt_a_line() {
         assert_eq!(read(nginx(&[(at, field)]).as_bytes()), Err(NotALine), "{at}: {field}");
         assert_eq!(read(haproxy(&[(at, field)]).as_bytes()), Err(NotALine), "{at}: {field}");
     }
+    for (at, field) in [(2, "x"), (3, "now"), (4, "099"), (5, "1"), (6, "-1"), (7, ""), (9, "")] {
+        assert_eq!(read(stream(&[(at, field)]).as_bytes()), Err(NotALine), "{at}: {field}");
+    }
     assert_eq!(read(haproxy(&[(0, "other")]).as_bytes()), Err(NotALine), "a backend of another service");
     assert_eq!(read(&vec![b'a'; LONGEST + 1]), Err(NotALine));
 }
@@ -144,7 +180,7 @@ proptest! {
 
     #[test]
     fn no_fields_are_too_odd_to_be_read(
-        writer in "[nh]", fields in prop::collection::vec("[0-9.,: \\-|a-zA-Z+]{0,20}", 14..18),
+        writer in "[nhs]", fields in prop::collection::vec("[0-9.,: \\-|a-zA-Z+]{0,20}", 9..18),
     ) {
         let _ = read(format!("cm1|{writer}|{}", fields.join("|")).as_bytes());
     }
@@ -153,5 +189,6 @@ proptest! {
     fn any_field_may_be_odd(at in 0..16_usize, field in "\\PC{0,30}") {
         let _ = read(nginx(&[(at, &field)]).as_bytes());
         let _ = read(haproxy(&[(at.min(14), &field)]).as_bytes());
+        let _ = read(stream(&[(at.min(9), &field)]).as_bytes());
     }
 }

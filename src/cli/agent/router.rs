@@ -69,6 +69,7 @@ impl RouterKeys {
             ("nginx.reload", SettingTarget::Parsed(&mut nginx.reload)),
             ("nginx.folder", SettingTarget::Parsed(&mut nginx.folder)),
             ("nginx.ask", SettingTarget::Parsed(&mut nginx.ask)),
+            ("nginx.ask_stream", SettingTarget::Parsed(&mut nginx.ask_stream)),
             ("nginx.addresses", SettingTarget::Parsed(&mut nginx.addresses)),
             ("nginx.certificate", SettingTarget::Parsed(&mut nginx.certificate)),
             ("nginx.key", SettingTarget::Parsed(&mut nginx.key)),

@@ -330,7 +330,7 @@ fn taken_port(new: &str, there: &str, others: &BTreeSet<(Option<IpAddr>, u16)>) 
     let added = listens_of(new).into_iter().filter(|listen| !there.contains(listen));
     let addresses = added.filter_map(|listen| listen.parse::<SocketAddr>().ok());
     addresses.into_iter().find_map(|address| {
-        Some(match holder(others, address)? {
+        Some(match holder(others, address, false)? {
             PortOwner::Operator => {
                 let port = address.port();
                 format!(

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use crate::nginx::config::{Listens, Part, Rendered, listens, listens_of_others, parts_of, render};
+use crate::nginx::config::{
+    Listens, Part, Rendered, listens, listens_of_others, parse_stream, parts_of, render, stream_of,
+};
+use model::traffic::Socket;
 use tokio::time::{Instant, sleep};
 use traffic::desired::DesiredConfig;
 
@@ -52,7 +55,12 @@ impl Nginx {
         let mut was_reloaded = false;
         // Where a change was interrupted, it isn't known what nginx has.
         let is_written = match &on_disk {
-            Some(there) => is_of(there, &rendered) && !self.before().exists() && self.has_parts(there)?,
+            Some(there) => {
+                is_of(there, &rendered)
+                    && !self.before().exists()
+                    && self.has_parts(there)?
+                    && self.has_stream(there)?
+            }
             None => false,
         };
         if is_written {
@@ -87,7 +95,8 @@ impl Nginx {
     /// Whether the running nginx has what is on disk.
     async fn is_loaded(&self, on_disk: Option<&Include>) -> Result<bool, RouterError> {
         let loaded = self.door().open().await?.loaded().await?;
-        Ok(on_disk.is_some_and(|there| is_loaded_of(there, &loaded)))
+        let Some(there) = on_disk.filter(|there| is_loaded_of(there, &loaded)) else { return Ok(false) };
+        self.has_loaded_stream(stream_of(&there.text).as_deref()).await
     }
 
     /// Takes away what a variation has that is to have nothing, before anything waits for a disk. Whoever is killed after that leaves
@@ -191,8 +200,9 @@ impl Nginx {
         let load = 1 + on_disk.map_or(0, |there| there.header.load).max(self.last_load().await);
         self.disk.replace(include, rendered.text(load).as_bytes())?;
         self.write_parts(&self.disk, &rendered.parts)?;
+        self.write_stream(&self.disk, rendered.stream.as_deref())?;
         let wanted = Loaded { digest: rendered.digest.clone(), load };
-        match self.check_and_load(&wanted).await {
+        match self.check_and_load(&wanted, rendered.stream.as_deref()).await {
             Err(error @ RouterError::Refused { .. }) => {
                 self.put_back()?;
                 Err(error)
@@ -210,24 +220,22 @@ impl Nginx {
 
     fn put_back(&self) -> Result<(), RouterError> {
         let (include, before) = (&self.settings.include, self.before());
-        let there = Include::read(&before)?;
-        self.write_parts(&self.disk, &there.map(|there| parts_of(&there.text)).unwrap_or_default())?;
+        let text = Include::read(&before)?.map(|there| there.text).unwrap_or_default();
+        self.write_parts(&self.disk, &parts_of(&text))?;
+        self.write_stream(&self.disk, stream_of(&text).as_deref())?;
         if before.exists() { self.disk.rename(&before, include) } else { self.disk.remove(include) }
     }
 
-    async fn check_and_load(&self, wanted: &Loaded) -> Result<(), RouterError> {
-        if let Some(said) = process::examine(&self.settings, &self.settings.config, &self.disk).await? {
-            return Err(RouterError::Refused { router: NGINX, said });
-        }
-        if let Some(said) = self.unserved(&self.settings.config).await? {
+    async fn check_and_load(&self, wanted: &Loaded, stream: Option<&str>) -> Result<(), RouterError> {
+        if let Some(said) = self.refused(&self.settings.config).await? {
             return Err(RouterError::Refused { router: NGINX, said });
         }
         process::reload(&self.settings, &self.disk).await?;
-        self.comes_up(wanted).await
+        self.comes_up(wanted, stream).await
     }
 
-    /// Waits until only workers answer that have loaded this.
-    async fn comes_up(&self, wanted: &Loaded) -> Result<(), RouterError> {
+    /// Waits until only workers answer that have loaded this, and this file for services of TCP and UDP.
+    async fn comes_up(&self, wanted: &Loaded, stream: Option<&str>) -> Result<(), RouterError> {
         let within = self.settings.time_limit * TIMES_TO_LOAD;
         let until = Instant::now() + within;
         let mut since = None;
@@ -236,8 +244,10 @@ impl Nginx {
                 Ok(mut asking) => asking.loaded().await,
                 Err(error) => Err(error),
             };
+            let is_loaded = answer.as_ref().is_ok_and(|loaded| loaded == wanted)
+                && self.has_loaded_stream(stream).await.unwrap_or(false);
             let now = Instant::now();
-            if answer.as_ref().is_ok_and(|loaded| loaded == wanted) {
+            if is_loaded {
                 if now >= *since.get_or_insert(now) + SETTLED {
                     return Ok(());
                 }
@@ -265,24 +275,27 @@ impl Nginx {
     /// nothing at all of those of its operator's own servers, which it would share with ours.
     async fn look_for_ports(
         &self,
-        wanted: &BTreeMap<u16, Listens>,
+        wanted: &BTreeMap<Socket, Listens>,
         on_disk: Option<&Include>,
     ) -> Result<(), RouterError> {
         let Some(ours) = self.ports_in_force(on_disk).await? else { return Ok(()) };
-        let new: Vec<_> = wanted.iter().filter(|(port, _)| !ours.contains(port)).collect();
+        let new: Vec<_> = wanted.iter().filter(|(at, _)| !ours.contains(at)).collect();
         if new.is_empty() {
             return Ok(());
         }
         // What can't be printed is refused by the check.
         let printed = process::print(&self.settings, &self.settings.config, &self.disk).await;
         let (printed, _) = printed.unwrap_or_default();
-        let others = listens_of_others(&printed, &self.settings.include.display().to_string());
+        let include = self.settings.include.display().to_string();
+        let others = [false, true].map(|is_udp| listens_of_others(&printed, &include, is_udp));
         let addresses = &self.settings.layout.listen_on;
-        for (port, how) in new {
+        for (at, how) in new {
+            let Socket { port, is_udp } = *at;
             for address in addresses {
-                match holder(&others, SocketAddr::new(*address, *port)) {
+                let owner = holder(&others[usize::from(is_udp)], SocketAddr::new(*address, port), is_udp);
+                match owner {
                     None => {}
-                    Some(PortOwner::Operator) => self.may_share(*port, *how, &printed)?,
+                    Some(PortOwner::Operator) => self.may_share(*at, *how, &printed)?,
                     Some(PortOwner::SomebodyElse) => {
                         let said = format!("somebody else has port {port} at {address}");
                         return Err(RouterError::Refused { router: NGINX, said });
@@ -295,7 +308,10 @@ impl Nginx {
 
     /// The ports at which the running nginx listens for what is ours, whatever a change that was interrupted left on disk. None where the
     /// include that it loaded was changed by hand.
-    async fn ports_in_force(&self, on_disk: Option<&Include>) -> Result<Option<BTreeSet<u16>>, RouterError> {
+    async fn ports_in_force(
+        &self,
+        on_disk: Option<&Include>,
+    ) -> Result<Option<BTreeSet<Socket>>, RouterError> {
         let mut asking = match self.door().open().await {
             Ok(asking) => asking,
             // It has loaded nothing of ours.
@@ -306,12 +322,16 @@ impl Nginx {
         let before = Include::read(&self.before())?;
         let mut there = [on_disk, before.as_ref()].into_iter().flatten();
         let there = there.find(|there| is_loaded_of(there, &loaded)).filter(|there| there.header.is_whole);
-        Ok(there.and_then(|there| listens(&there.text).ok()))
+        Ok(there.and_then(|there| {
+            let of_http = listens(&there.text).ok()?.into_iter().map(|port| Socket { port, is_udp: false });
+            let others = stream_of(&there.text).map_or(Ok(Vec::new()), |file| parse_stream(&file)).ok()?;
+            Some(of_http.chain(others.into_iter().flat_map(|service| service.sockets)).collect())
+        }))
     }
 
     pub(super) async fn reload_now(&self) -> Result<(), RouterError> {
         let _leader = self.lead().await?;
-        if let Some(said) = process::examine(&self.settings, &self.settings.config, &self.disk).await? {
+        if let Some(said) = self.refused(&self.settings.config).await? {
             return Err(RouterError::Refused { router: NGINX, said });
         }
         let include = &self.settings.include;
@@ -323,7 +343,8 @@ impl Nginx {
         let text = crate::nginx::config::with_load(&there.text, &header, load);
         self.disk.replace(include, text.as_bytes())?;
         process::reload(&self.settings, &self.disk).await?;
-        self.comes_up(&Loaded { digest: header.digest, load }).await
+        let stream = stream_of(&there.text);
+        self.comes_up(&Loaded { digest: header.digest, load }, stream.as_deref()).await
     }
 }
 

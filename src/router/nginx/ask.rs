@@ -42,6 +42,15 @@ pub struct OfKey {
     pub bucket: u16,
 }
 
+/// What it says of services of TCP and UDP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sessions {
+    /// Of the file that it has loaded.
+    pub digest: String,
+    /// Some of those that were asked about go on.
+    pub goes_on: bool,
+}
+
 /// An answer.
 #[derive(Debug)]
 struct Told {
@@ -63,6 +72,23 @@ impl Door {
         let stream = self.within("connecting", TcpStream::connect(self.at)).await?;
         let _ = stream.set_nodelay(true);
         Ok(Asking { door: self, stream: BufReader::new(stream) })
+    }
+
+    /// What it has loaded for services of TCP and UDP, and whether sessions under a key go on. It answers one question of a connection.
+    pub async fn sessions(self, key: &str) -> Result<Sessions, RouterError> {
+        let mut stream = self.within("connecting", TcpStream::connect(self.at)).await?;
+        let exchange = async {
+            stream.write_all(format!("PROXY TCP6 {key} 0 0 0\r\n").as_bytes()).await?;
+            let mut said = Vec::new();
+            (&mut stream).take(LONGEST_LINE).read_to_end(&mut said).await?;
+            String::from_utf8(said).map_err(|_| invalid("bytes that are no text".to_owned()))
+        };
+        let said = self.within("asking", exchange).await?;
+        let words = said.strip_prefix("choirmaster ").and_then(|said| said.trim_end().split_once(' '));
+        let answer = words.and_then(|(digest, status)| {
+            Some(Sessions { digest: digest.to_owned(), goes_on: is_reached(status)? })
+        });
+        answer.ok_or_else(|| nonsense(&said))
     }
 
     async fn within<T>(
@@ -102,10 +128,10 @@ impl Asking {
         number.map(Some).ok_or_else(|| nonsense(&said))
     }
 
-    /// How many calls it carried out that have ended, this one not among them.
-    pub async fn ended(&mut self) -> Result<u64, RouterError> {
-        let said = self.get(path::TOTAL).await?.unwrap_or_default();
-        ended(&said).ok_or_else(|| nonsense(&said))
+    /// How many calls it carried out that have ended, this one not among them; none where it was loaded so that it doesn't tell.
+    pub async fn ended(&mut self) -> Result<Option<u64>, RouterError> {
+        let Some(said) = self.get(path::TOTAL).await? else { return Ok(None) };
+        ended(&said).map(Some).ok_or_else(|| nonsense(&said))
     }
 
     /// How many calls of a variation go on, in all its processes: at least so many, in the steps of [`FLIGHT_STEPS`]. None where it

@@ -10,6 +10,8 @@
 //!   line, and never removes one, since somebody includes it. Headers that the server adds don't hold in what it includes. A host of which a
 //!   service has the whole gets a server of ours, which may share its port with servers of the operator's if one of these is the port's
 //!   `default_server`. The include above stands before all of them.
+//! - For services of TCP and UDP its stream module, and `include /etc/nginx/choirmaster.conf.stream;` within `stream { … }` of the main
+//!   configuration, with an empty file of that name. It takes nginx 1.21.4 or newer. This program writes the file beside the include.
 //! - For services of HTTPS a certificate and its key, or one for each host.
 //! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
 //! - The rights of whoever starts nginx: its check opens the logs and certificates of the configuration, and its process is sent
@@ -23,7 +25,8 @@
 //!
 //! # How a wanted state gets there
 //!
-//! Shares alone are files that are made and removed: nginx isn't told. Everything else is the include. It is written, checked by
+//! Shares of calls of HTTP are files that are made and removed: nginx isn't told. Everything else is the include, and the file of services of
+//! TCP and UDP, whose shares stand in it. It is written, checked by
 //! `nginx -t` with all that is the operator's, and loaded; then nginx is asked on new connections until only workers answer that
 //! have it. What is refused is replaced by what was there before, on disk too. Ports that somebody else has are looked for before,
 //! since `nginx -t` says nothing of them.
@@ -44,6 +47,7 @@ mod parts;
 mod process;
 mod read;
 mod state;
+mod stream;
 
 use std::{
     collections::BTreeMap,
@@ -54,7 +58,7 @@ use std::{
 };
 
 pub use self::options::Options;
-use crate::nginx::config::{Layout, id_of};
+use crate::nginx::config::{Layout, id_of, session};
 use tokio::sync::{Mutex, MutexGuard};
 use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
@@ -139,19 +143,36 @@ impl Nginx {
             return Ok(Totals::Untold);
         }
         let ended = self.door().open().await?.ended().await?;
-        Ok(Totals::Ended(BTreeMap::from([(0, ended)])))
+        Ok(ended.map_or(Totals::Untold, |ended| Totals::Ended(BTreeMap::from([(0, ended)]))))
     }
 
     /// Of all its processes, also those that were replaced. A call that was just given to a variation may not be counted yet, so none
     /// is only believed twice.
     async fn connections_now(&self, service: &str, variation: &str) -> Result<Option<u64>, RouterError> {
         let (id, mut asking) = (id_of(service), self.door().open().await?);
-        let left = asking.flights(&id, variation).await?;
+        let left = self.connections_of(&mut asking, &id, variation).await?;
         if left != Some(0) {
             return Ok(left);
         }
         tokio::time::sleep(ONCE_MORE).await;
-        asking.flights(&id, variation).await
+        self.connections_of(&mut asking, &id, variation).await
+    }
+
+    /// Of calls and sessions.
+    async fn connections_of(
+        &self,
+        asking: &mut ask::Asking,
+        id: &str,
+        variation: &str,
+    ) -> Result<Option<u64>, RouterError> {
+        let calls = asking.flights(id, variation).await?;
+        let sessions = match self.ask_stream(&session(id, variation)).await? {
+            Some(answer) => Some(u64::from(answer.goes_on)),
+            // It tells nothing of them any more, and some of what was there may go on.
+            None if self.stream_file().exists() && !self.state()?.has(id) => None,
+            None => Some(0),
+        };
+        Ok(calls.zip(sessions).map(|(calls, sessions)| calls + sessions))
     }
 
     /// Makes the files of all buckets anew as they were told last: after a crash of the machine, before nginx starts.
@@ -213,12 +234,16 @@ impl Nginx {
     }
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
-        let config = config.unwrap_or(&self.settings.config);
-        let refused = match process::examine(&self.settings, config, &self.disk).await? {
-            Some(said) => Some(said),
-            None => self.unserved(config).await?,
-        };
+        let refused = self.refused(config.unwrap_or(&self.settings.config)).await?;
         Ok(Checked { refused, left_over: self.left_over(&self.state()?)? })
+    }
+
+    /// Why a configuration isn't to be loaded; none: nginx takes it, and calls come to what is ours of it.
+    async fn refused(&self, config: &Path) -> Result<Option<String>, RouterError> {
+        match process::examine(&self.settings, config, &self.disk).await? {
+            Some(said) => Ok(Some(said)),
+            None => self.unserved(config).await,
+        }
     }
 
     fn left_over(&self, state: &state::State) -> Result<Vec<String>, RouterError> {
@@ -269,7 +294,7 @@ impl Router for Nginx {
         Box::pin(self.read_now())
     }
 
-    /// In steps: at least so many.
+    /// In steps: at least so many. Of sessions of TCP and UDP it is told whether there are any.
     fn connections<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Option<u64>> {
         Box::pin(self.connections_now(service, variation))
     }

@@ -27,6 +27,8 @@ pub struct Options {
     pub folder: String,
     /// Where our server in it answers.
     pub ask: SocketAddr,
+    /// The same of its stream module, while there are services of TCP or UDP.
+    pub ask_stream: SocketAddr,
     /// Where services take calls.
     pub addresses: Vec<IpAddr>,
     /// The certificate and its key, in PEM, that callers of HTTPS are shown; `{host}` in both stands for the host that they name.
@@ -53,6 +55,7 @@ impl Default for Options {
             reload: CommandLine::default(),
             folder: "/dev/shm/choirmaster".to_owned(),
             ask: ([127, 0, 0, 1], 8099).into(),
+            ask_stream: ([127, 0, 0, 1], 8098).into(),
             addresses: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
             certificate: None,
             key: None,
@@ -82,6 +85,19 @@ impl Options {
             );
             return Err(("nginx.ask", text));
         }
+        if !self.ask_stream.ip().is_loopback() {
+            let text = format!(
+                "{} is not at a loopback address: whoever may call it learns which variation has sessions",
+                self.ask_stream
+            );
+            return Err(("nginx.ask_stream", text));
+        }
+        if self.ask_stream == self.ask {
+            return Err((
+                "nginx.ask_stream",
+                format!("{} is nginx.ask already: name another port", self.ask),
+            ));
+        }
         let layout = Layout::new(&self.folder, self.ask, self.addresses.clone());
         let mut layout = layout.map_err(|error| ("nginx.folder", error.to_string()))?;
         let socket = self.lines.as_deref().map(|path| log_path("nginx.lines", path)).transpose()?;
@@ -95,6 +111,7 @@ impl Options {
                 return Err(("nginx.certificate", "it takes nginx.key too, and that takes it".to_owned()));
             }
         };
+        layout.ask_stream = Some(self.ask_stream);
         layout.log = socket.map(|socket| Log { socket, is_alone: self.alone });
         Ok(Settings {
             program: self.program.clone(),

@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use super::{
     Include, NGINX, Nginx,
-    config::{Listens, PART_HEAD, Part, keeps_apart, names_of, not_included, parts_of},
+    config::{Listens, PART_HEAD, Part, keeps_apart, names_of, not_included, parts_of, stream_of},
     process,
 };
 use crate::{
     RouterError,
     disk::{self, Disk},
 };
+use model::traffic::Socket;
 
 impl Nginx {
     /// The files that are there, by their names.
@@ -52,10 +53,14 @@ impl Nginx {
     pub(super) async fn unserved(&self, config: &Path) -> Result<Option<String>, RouterError> {
         let Some(include) = Include::read(&self.settings.include)? else { return Ok(None) };
         let (parts, names) = (parts_of(&include.text), names_of(&include.text));
-        if parts.is_empty() && names.is_empty() {
+        let has_stream = stream_of(&include.text).is_some();
+        if parts.is_empty() && names.is_empty() && !has_stream {
             return Ok(None);
         }
         let (printed, warned) = process::print(&self.settings, config, &self.disk).await?;
+        if has_stream && let Some(why) = self.stream_unserved(&printed) {
+            return Ok(Some(why));
+        }
         let path = |part: &Part| self.parts().join(part.file()).display().to_string();
         if let Some(why) = parts.iter().find_map(|part| not_included(part, &path(part), &printed)) {
             return Ok(Some(why));
@@ -72,10 +77,10 @@ impl Nginx {
     }
 
     /// Refuses to share a port with servers of the operator's where these would lose calls by it.
-    pub(super) fn may_share(&self, port: u16, how: Listens, printed: &str) -> Result<(), RouterError> {
+    pub(super) fn may_share(&self, at: Socket, how: Listens, printed: &str) -> Result<(), RouterError> {
         let include = self.settings.include.display().to_string();
         let addresses: &[IpAddr] = &self.settings.layout.listen_on;
-        match keeps_apart(printed, &include, (port, how), addresses) {
+        match keeps_apart(printed, &include, (at, how), addresses) {
             Some(said) => Err(RouterError::Refused { router: NGINX, said }),
             None => Ok(()),
         }

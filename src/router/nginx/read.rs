@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use crate::nginx::config::{ParsedService, as_answered, parse, table_of};
 use traffic::{
     Bucket, HashFunction, Table, Variation,
+    desired::{Name, Target},
     observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
@@ -41,13 +42,18 @@ impl Nginx {
         let is_ours =
             on_disk.as_ref().is_some_and(|there| there.header.is_whole && is_loaded_of(there, &loaded));
         let number = if is_ours { asking.number().await? } else { None };
-        let Some(running) = self.running(on_disk, &loaded)? else {
+        let running = self.running(on_disk, &loaded)?;
+        let parsed = running.as_ref().and_then(|include| parse(&include.text).ok());
+        let Some((include, running)) = running.as_ref().zip(parsed) else {
             let mut left_over = self.left_over(&state)?;
             left_over.push(format!("what it loaded from {}", self.settings.include.display()));
             return Ok(ObservedConfig { number, left_over, ..ObservedConfig::default() });
         };
         let each = (MOST_KEYS / running.len().max(1)).clamp(1, MOST_KEYS_OF_ONE);
-        let mut services = BTreeMap::new();
+        let stream = self.stream_seen(include).await?;
+        let without_http = stream.services.into_iter();
+        let mut services: BTreeMap<String, SeenService> =
+            without_http.map(|one| (one.name.to_string(), seen(&one.variations, one.table))).collect();
         let mut is_asked_so = true;
         for service in &running {
             services.insert(service.name.to_string(), self.seen(service, &mut asking, each).await?);
@@ -56,20 +62,16 @@ impl Nginx {
             is_asked_so &= files::asked_there(&self.folder(service), service.variations.len())? == asked;
         }
         // Who may ask for what was changed by somebody else, or is being changed.
-        let number = number.filter(|_| is_asked_so);
-        Ok(ObservedConfig { number, services, left_over: self.left_over(&state)? })
+        let number = number.filter(|_| is_asked_so && stream.is_as_noted);
+        let left_over = self.left_over(&state)?.into_iter().chain(stream.left_over).collect();
+        Ok(ObservedConfig { number, services, left_over })
     }
 
-    /// What the include has that nginx runs by: the one on disk, or the one before. One that was changed by hand counts as it is
+    /// The include that nginx runs by: the one on disk, or the one before. One that was changed by hand counts as it is
     /// now, since the next load would bring that.
-    fn running(
-        &self,
-        on_disk: Option<Include>,
-        loaded: &Loaded,
-    ) -> Result<Option<Vec<ParsedService>>, RouterError> {
+    fn running(&self, on_disk: Option<Include>, loaded: &Loaded) -> Result<Option<Include>, RouterError> {
         let before = Include::read(&self.before())?;
-        let fits = [on_disk, before].into_iter().flatten().find(|there| is_loaded_of(there, loaded));
-        Ok(fits.and_then(|include| parse(&include.text).ok()))
+        Ok([on_disk, before].into_iter().flatten().find(|there| is_loaded_of(there, loaded)))
     }
 
     fn folder(&self, service: &ParsedService) -> PathBuf {
@@ -88,14 +90,19 @@ impl Nginx {
         let table = table_of(service.variations.len(), &there).map_err(nonsense)?;
         let answers = answers(service, &table, asking, keys).await?;
         let table = as_answered(&table, &answers).map_err(nonsense)?;
-        let seen = |((name, targets), hundredths): (&(_, Vec<_>), u16)| SeenVariation {
-            name: traffic::desired::Name::to_string(name),
-            hundredths,
-            targets: targets.iter().map(seen_target).collect(),
-        };
-        let variations = service.variations.iter().zip(table.hundredths()).map(seen).collect();
-        Ok(SeenService { variations, table: Some(table) })
+        Ok(seen(&service.variations, table))
     }
+}
+
+/// A service of these variations, with their targets.
+fn seen(variations: &[(Name, Vec<Target>)], table: Table) -> SeenService {
+    let seen = |((name, targets), hundredths): (&(Name, Vec<Target>), u16)| SeenVariation {
+        name: name.to_string(),
+        hundredths,
+        targets: targets.iter().map(seen_target).collect(),
+    };
+    let variations = variations.iter().zip(table.hundredths()).map(seen).collect();
+    SeenService { variations, table: Some(table) }
 }
 
 /// What nginx itself says of some keys, among them one of each variation where it is found.
@@ -133,6 +140,6 @@ fn some_keys(service: &ParsedService, table: &Table, most: usize) -> Vec<(String
     keys
 }
 
-fn seen_target(target: &traffic::desired::Target) -> SeenTarget {
+fn seen_target(target: &Target) -> SeenTarget {
     SeenTarget { target: target.clone(), is_healthy: None, connections: None }
 }

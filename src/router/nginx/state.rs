@@ -55,10 +55,10 @@ pub fn folder_of(place: &Place) -> String {
     format!("{}/{}", place.id, place.structure)
 }
 
-/// What each service's folder is to have.
+/// What the folder of each service of HTTP is to have.
 pub fn folders_of(wanted: &DesiredConfig, places: &[Place]) -> BTreeMap<String, Buckets> {
-    let services = wanted.services().iter().zip(places);
-    services.map(|(service, place)| (folder_of(place), Buckets::of(service))).collect()
+    let services = places.iter().filter_map(|place| Some((place, wanted.service(place.service.as_str())?)));
+    services.map(|(place, service)| (folder_of(place), Buckets::of(service))).collect()
 }
 
 impl State {
@@ -90,6 +90,12 @@ impl State {
                 Ok(())
             }
         }
+    }
+
+    /// Whether calls of a service go by folders, or went by them before the last load.
+    pub fn has(&self, id: &str) -> bool {
+        let mut paths = self.folders.keys().chain(self.leaving.keys());
+        paths.any(|path| path.split_once('/').is_some_and(|(of, _)| of == id))
     }
 
     /// What a folder is to have, by its path below the folder of all; none where nobody looks into it.

@@ -505,13 +505,15 @@ async fn release_at_port_of_queued_release_is_refused_naming_it() {
     world.stop().await;
 }
 
+/// In the place of a strategy: a stage that no calls are needed for.
+const BY_TIME: &str = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
+                       end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
+
 #[tokio::test]
 async fn a_release_that_is_judged_by_calls_is_refused_where_nobody_counts_them() {
     let world = World::start().await;
     let id = router_of(&world, "edge-1", "traefik").await;
-    let by_time = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
-                   end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
-    let whole = release("r", "\"127.0.0.1:9101\"", "").replace("strategy: canary-10-25-50-100\n", by_time);
+    let whole = release("r", "\"127.0.0.1:9101\"", "").replace("strategy: canary-10-25-50-100\n", BY_TIME);
     let by_errors = "    metrics_conditions: [{name: errorRate, threshold: \"<0.02\"}]\n    end_action";
     let counts_none = "counts no calls, by which stage half is judged (metrics_conditions, minCalls, or an analysis of what children report)";
     let tells_no_times = "tells no times of calls, by which stage half is judged (responseTime)";
@@ -561,9 +563,23 @@ async fn a_release_that_is_judged_by_calls_is_refused_where_nobody_counts_them()
 }
 
 #[tokio::test]
-async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
+async fn an_nginx_leads_datagrams_and_counts_connections_alone() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;
+    let template = release("r", "\"127.0.0.1:9101\"", "");
+    world.submit_to("/release?dry_run=true", &template.replace("HTTP", "TCP")).await.ok();
+    let over_udp = template.replace("HTTP", "UDP");
+    let refused = world.submit_to("/release?dry_run=true", &over_udp).await.problem().replace(&id, "ID");
+    let why = "409 /problems/can-not-lead: router ID is of kind nginx, which counts no calls";
+    assert!(refused.starts_with(why), "{refused}");
+    world.submit(&over_udp.replace("strategy: canary-10-25-50-100\n", BY_TIME)).await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
+    let world = World::start().await;
+    let id = router_of(&world, "edge-1", "aws_alb").await;
     for protocol in ["TCP", "UDP"] {
         let text = release("r", "\"127.0.0.1:9101\"", "")
             .replace("protocol: HTTP", &format!("protocol: {protocol}"));
@@ -571,7 +587,7 @@ async fn a_release_of_what_a_router_cannot_lead_is_refused_by_its_name() {
             assert_eq!(
                 world.submit_to(path, &text).await.problem().replace(&id, "ID"),
                 format!(
-                    "409 /problems/can-not-lead: router ID is of kind nginx, which leads no {protocol}; service checkout asks for that"
+                    "409 /problems/can-not-lead: router ID is of kind aws_alb, which leads no {protocol}; service checkout asks for that"
                 )
             );
         }
@@ -656,12 +672,10 @@ async fn what_is_asked_of_connections_is_refused_where_a_router_cant_do_it() {
 async fn services_of_releases_share_the_port_of_a_router_by_hosts_and_paths() {
     let world = World::start().await;
     let id = router_of(&world, "edge-1", "custom").await;
-    let by_time = "stages:\n  - name: half\n    type: Traffic\n    shares: {A: 50, B: 50}\n    \
-                   end_conditions: [{name: minDuration, threshold: 1s}]\n    end_action: {onSuccess: rollout}\n";
     let of = |name: &str, part: &str| {
         let text =
             release(name, "\"10.0.0.1:9\"", "").replace("checkout", name).replace("protocol: HTTP", part);
-        text.replace("strategy: canary-10-25-50-100\n", by_time)
+        text.replace("strategy: canary-10-25-50-100\n", BY_TIME)
     };
     let mut shop = led([10_000, 0]);
     shop["led"]["ports"] =

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     path::Path,
     sync::{
         Arc,
@@ -18,7 +19,7 @@ use router::{
 use tokio::{net::UnixDatagram, sync::Semaphore, task::JoinHandle, time::Instant};
 use traffic::{
     Bucket, Failure, Variation as Which,
-    desired::{ServiceSpec, StickyTo},
+    desired::{Listen, Protocol, ServiceSpec, StickyTo},
 };
 
 use super::{Real, done};
@@ -223,6 +224,60 @@ pub async fn calls_without_a_target_are_counted_apart<R: Real>() {
             && alarms[0].ends_with(" calls found no target of its stable variation B")
     })
     .await;
+}
+
+/// The first addresses of this machine that have this variation.
+fn addresses_of(spec: &ServiceSpec, which: u8) -> impl Iterator<Item = IpAddr> {
+    let address = |at: u16| IpAddr::from([127, 1, at.to_be_bytes()[0], 1 + at.to_be_bytes()[1] % 200]);
+    let is_of = move |address: &IpAddr| {
+        let key = address.to_string();
+        let bucket = Bucket::of_key(spec.hash, spec.salt.as_str().as_bytes(), key.as_bytes());
+        spec.table.variation(bucket) == Which(which)
+    };
+    (0..u16::MAX).map(address).filter(is_of)
+}
+
+pub async fn connections_are_counted_by_how_they_ended<R: Real>() {
+    let real = R::start_logging_exactly().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let measure = measure_at(&log);
+    let router = real.open_logging(&log, Some(&measure));
+    let backends = [Backend::start("A").await, Backend::elsewhere("B", place::at(free_port()))];
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[5_000, 5_000]);
+    spec.hash = R::HASH;
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
+    spec.sticky = Some(StickyTo::Address);
+    measure.announce(number(1), [("checkout".to_owned(), "stage".to_owned())].into());
+    done(&router, &wanted(1, &[&spec])).await;
+    let mut counts = Counts::begin(measure, &router).await;
+
+    let mut came = 0;
+    for from in addresses_of(&spec, 0).take(10) {
+        assert_eq!(Caller::from_address(real.at(port), from).variation(&[]).await, "A");
+        came += 1;
+        counts.received(came).await;
+    }
+    for from in addresses_of(&spec, 1).take(2) {
+        assert!(Caller::from_address(real.at(port), from).try_get("/", &[]).await.is_err());
+        came += 1;
+        counts.received(came).await;
+    }
+    // Who only looks whether somebody is there has not called.
+    drop(std::net::TcpStream::connect(real.at(port)).unwrap());
+    let last = addresses_of(&spec, 0).next().unwrap();
+    assert_eq!(Caller::from_address(real.at(port), last).variation(&[]).await, "A");
+
+    counts.until(13, 0).await;
+    let (a, b) = (counts.of("A", false), counts.of("B", false));
+    assert_eq!((a.calls, a.succeeded, a.failures(), a.times.count()), (11, 11, 0, 11), "{a:?}");
+    assert_eq!((b.calls, b.succeeded, b.failed[Failure::Refused as usize]), (2, 0, 2), "{b:?}");
+    assert!(a.bytes_up > 0 && a.bytes_down > a.bytes_up, "{a:?}");
+    assert_eq!(a.groups.unwrap().calls.iter().sum::<u64>(), 11);
+    assert!(counts.all.keys().all(|key| key.split == "stage"), "{:?}", counts.all.keys());
+    let reception = counts.measure.reception();
+    assert_eq!((reception.not_measured, reception.nonsense), (0, 0));
 }
 
 /// Of how many groups the users are that have this variation.

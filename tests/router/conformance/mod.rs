@@ -2,6 +2,7 @@
 
 pub mod adopts;
 pub mod choices;
+pub mod connections;
 pub mod drains;
 pub mod faults;
 pub mod measured;
@@ -29,6 +30,16 @@ pub trait Real: Sized + Send + Sync {
     const HASH: HashFunction;
     /// Other services, targets or rules have it load its configuration anew.
     const RELOADS: bool = true;
+    /// A change of shares alone has it load its configuration anew.
+    fn reloads_for_shares(_: Protocol) -> bool {
+        false
+    }
+
+    /// What it tells of so many connections that go on.
+    fn told_of(_: Protocol, connections: u64) -> u64 {
+        connections
+    }
+
     /// So many services are led at once.
     const MANY: usize = 400;
     /// So many changes of shares, or a part of them, are made while calls are counted.
@@ -177,6 +188,10 @@ macro_rules! conformance {
             routes::a_call_is_the_services_that_names_its_host_and_the_longest_path
             routes::a_change_of_shares_of_one_leaves_the_other_at_its_port_as_it_was
             routes::users_of_two_services_at_a_host_stay_where_they_are
+            connections::connections_are_split_by_the_address_that_they_come_from
+            connections::connections_without_a_key_are_drawn_each_by_itself
+            connections::connections_that_come_while_shares_change_are_all_answered
+            connections::whoever_says_that_nothing_more_will_come_is_answered_all_the_same
             drains::calls_that_go_on_are_counted_also_in_processes_that_were_replaced
             faults::a_router_that_was_killed_comes_back_with_what_it_was_told
             faults::whoever_is_killed_in_the_middle_is_followed_by_one_that_ends_it
@@ -186,6 +201,7 @@ macro_rules! conformance {
             faults::a_router_that_is_away_is_told_so
             measured::calls_are_counted_by_how_they_ended
             measured::calls_without_a_target_are_counted_apart
+            measured::connections_are_counted_by_how_they_ended
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
             measured::a_call_is_in_the_split_by_which_it_was_given_out
             users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted

@@ -10,7 +10,6 @@ mod real;
 mod runtime;
 mod socket;
 mod structure;
-mod tcp;
 
 pub use self::real::RealHaproxy;
 

@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use proptest::prelude::*;
 use router::nginx::config::{
-    Changes, Layout, LayoutError, RenderError, as_answered, bucket_name, changes, header, id_of, lookups,
-    parse, render, table_of, with_load,
+    Changes, Layout, LayoutError, Log, RenderError, as_answered, bucket_name, changes, header, id_of,
+    listens_of_others, lookups, parse, parse_stream, render, stream_digest, stream_not_included, stream_of,
+    table_of, with_load,
 };
 use traffic::{
-    BUCKETS, Bucket, HashFunction, Shares, Table, Variation as Which,
+    BUCKETS, Bucket, HashFunction, Run, Shares, Table, Variation as Which,
     desired::{
         DesiredConfig, HeaderName, Listen, Name, Number, Protocol, Rule, Service, ServiceSpec, StickyTo,
         Variation,
@@ -100,11 +101,201 @@ fn what_nginx_cant_do_is_refused_by_name() {
     );
     assert_eq!(
         refused(|spec| (spec.listens[0].protocol, spec.sticky) = (Protocol::Tcp, None)),
-        RenderError::Protocol(name.clone())
+        RenderError::NoAnswers(name.clone())
     );
     assert_eq!(refused(|spec| spec.hash = HashFunction::Xxh32), RenderError::Function(name.clone()));
     let port = refused(|spec| spec.listens[0].port = 8099);
-    assert_eq!(port, RenderError::Port { service: name, port: 8099 });
+    assert_eq!(port, RenderError::Port { service: name.clone(), port: 8099 });
+    // Of datagrams that port is another one, and where nobody is asked of sessions, theirs is free.
+    let of = |protocol, port| render(&wanted(vec![over("checkout", protocol, port)]), &with_stream());
+    assert!(of(Protocol::Udp, 8099).is_ok() && of(Protocol::Http, 8098).is_ok());
+    assert_eq!(of(Protocol::Tcp, 8098).unwrap_err(), RenderError::Port { service: name, port: 8098 });
+}
+
+/// The same where services of TCP and UDP can be.
+fn with_stream() -> Layout {
+    let mut layout = layout();
+    layout.ask_stream = Some((Ipv4Addr::LOCALHOST, 8098).into());
+    layout
+}
+
+fn over(name: &str, protocol: Protocol, port: u16) -> ServiceSpec {
+    ServiceSpec { listens: vec![Listen::new(port, protocol)], sticky: None, ..service(name) }
+}
+
+#[test]
+fn the_file_of_services_of_tcp_and_udp_is_this_text() {
+    let mut database = over("db", Protocol::Tcp, 5432);
+    database.listens.push(Listen::new(5433, Protocol::Tcp));
+    database.sticky = Some(StickyTo::Address);
+    let names = over("dns", Protocol::Udp, 53);
+    let mut layout = with_stream();
+    layout.log = Some(Log { socket: word("/run/lines.sock"), is_alone: true });
+    let file = render(&wanted(vec![database, names]), &layout).unwrap().stream.unwrap();
+    // What is long, or a hash, says nothing to a reader.
+    let parts: String = (0..99).map(|part| format!("1% {part:02}; ")).collect();
+    let is_of_many = |line: &&str| {
+        !(2..16).any(|lane| line.contains(&format!("lane{lane} ")) || line.ends_with(&format!("lane{lane};")))
+    };
+    let text = file.lines().filter(is_of_many).collect::<Vec<_>>().join("\n");
+    let lanes: String = (1..16).map(|lane| format!("6.25% {lane}; ")).collect();
+    let mut text = text.replace(&parts, "… ").replace(&lanes, "… ");
+    for (hash, name) in [
+        (stream_digest(&file).unwrap().to_owned(), "DIGEST"),
+        (id_of("db"), "DB"),
+        (id_of("dns"), "DNS"),
+        (id_of("A"), "HASH-OF-A"),
+        (id_of("B"), "HASH-OF-B"),
+    ] {
+        text = text.replace(&hash, name);
+    }
+    insta::assert_snapshot!(text, @r#"
+    # Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.
+    # digest DIGEST
+    limit_conn_zone $cm_session zone=choirmaster_sessions:16m;
+    map "$protocol:$server_port" $cm_session {
+        default $proxy_protocol_addr;
+        "TCP:5432" $cm_DB_session;
+        "TCP:5433" $cm_DB_session;
+        "UDP:53" $cm_DNS_session;
+    }
+    server {
+        listen 127.0.0.1:8098 proxy_protocol;
+        access_log off;
+        limit_conn choirmaster_sessions 1;
+        limit_conn_dry_run on;
+        limit_conn_log_level info;
+        return "choirmaster DIGEST $limit_conn_status\n";
+    }
+    map "$status:$bytes_received" $cm_call { default 1; "200:0" ""; }
+    split_clients "$msec$connection" $cm_lane { … * 0; }
+    map $cm_call$cm_lane $cm_lane0 { default ""; 10 1; }
+    map $cm_call$cm_lane $cm_lane1 { default ""; 11 1; }
+
+    # service db
+    map $server_port $cm_DB_service { default "db"; }
+    map $connection $cm_DB_key { default "$remote_addr"; }
+    split_clients "release-7${cm_DB_key}" $cm_DB_h { … * 99; }
+    split_clients "release-7${cm_DB_key}#" $cm_DB_l { … * 99; }
+    map $cm_DB_h $cm_DB_bucket { default "0.$cm_DB_h.0.$cm_DB_l"; }
+    geo $cm_DB_bucket $cm_DB_to {
+        ranges;
+        default cm_DB_0;
+        0.0.0.0-0.4.0.99 cm_DB_1;
+    }
+    map $cm_DB_to $cm_DB_name { default ""; cm_DB_0 "A"; cm_DB_1 "B"; }
+    map $cm_DB_to $cm_DB_session { default ""; cm_DB_0 "DB:HASH-OF-A"; cm_DB_1 "DB:HASH-OF-B"; }
+    upstream cm_DB_0 {
+        server 127.0.0.1:9101 max_fails=2 fail_timeout=2s;
+    }
+    upstream cm_DB_1 {
+        server [::1]:9111 max_fails=2 fail_timeout=2s;
+    }
+    log_format cm_DB 'cm1|s|db|$cm_DB_name|$cm_DB_h$cm_DB_l|$msec|$status|$session_time|'
+        '$bytes_received|$bytes_sent|$upstream_addr|$pid';
+    server {
+        listen 127.0.0.1:5432;
+        listen 127.0.0.1:5433;
+        access_log syslog:server=unix:/run/lines.sock,nohostname,tag=cm cm_DB if=$cm_lane0;
+        access_log syslog:server=unix:/run/lines.sock.1,nohostname,tag=cm cm_DB if=$cm_lane1;
+        limit_conn choirmaster_sessions 65535;
+        limit_conn_dry_run on;
+        proxy_connect_timeout 1s;
+        proxy_next_upstream_tries 3;
+        proxy_timeout 1h;
+        proxy_half_close on;
+        proxy_pass $cm_DB_to;
+    }
+
+    # service dns
+    map $server_port $cm_DNS_service { default "dns"; }
+    map $connection $cm_DNS_key { default "$remote_addr:$remote_port"; }
+    split_clients "release-7${cm_DNS_key}" $cm_DNS_h { … * 99; }
+    split_clients "release-7${cm_DNS_key}#" $cm_DNS_l { … * 99; }
+    map $cm_DNS_h $cm_DNS_bucket { default "0.$cm_DNS_h.0.$cm_DNS_l"; }
+    geo $cm_DNS_bucket $cm_DNS_to {
+        ranges;
+        default cm_DNS_0;
+        0.0.0.0-0.4.0.99 cm_DNS_1;
+    }
+    map $cm_DNS_to $cm_DNS_name { default ""; cm_DNS_0 "A"; cm_DNS_1 "B"; }
+    map $cm_DNS_to $cm_DNS_session { default ""; cm_DNS_0 "DNS:HASH-OF-A"; cm_DNS_1 "DNS:HASH-OF-B"; }
+    upstream cm_DNS_0 {
+        server 127.0.0.1:9101 max_fails=2 fail_timeout=2s;
+        hash "$remote_addr:$remote_port" consistent;
+    }
+    upstream cm_DNS_1 {
+        server [::1]:9111 max_fails=2 fail_timeout=2s;
+        hash "$remote_addr:$remote_port" consistent;
+    }
+    server {
+        listen 127.0.0.1:53 udp reuseport;
+        limit_conn choirmaster_sessions 65535;
+        limit_conn_dry_run on;
+        proxy_connect_timeout 1s;
+        proxy_next_upstream_tries 3;
+        proxy_timeout 30s;
+        proxy_pass $cm_DNS_to;
+    }
+    "#);
+}
+
+#[test]
+fn what_services_of_tcp_have_leaves_those_of_http_where_they_are() {
+    let mut database = over("db", Protocol::Tcp, 5432);
+    let alone = render(&wanted(vec![service("checkout")]), &with_stream()).unwrap();
+    let before = render(&wanted(vec![service("checkout"), database.clone()]), &with_stream()).unwrap();
+    database.table = Table::new(&Shares::new([0, 10_000]).unwrap());
+    let after = render(&wanted(vec![service("checkout"), database]), &with_stream()).unwrap();
+    assert_eq!((&alone.places, &before.places), (&before.places, &after.places));
+    assert_eq!(alone.stream, None);
+    // Its shares are in the file, and the file in the include.
+    assert_ne!((&before.stream, &before.digest), (&after.stream, &after.digest));
+    for rendered in [alone, before, after] {
+        let text = rendered.text(17);
+        assert_eq!(stream_of(&text), rendered.stream);
+        assert!(header(&text).unwrap().is_whole && parse(&text).unwrap().len() == 1);
+    }
+}
+
+#[test]
+fn the_line_that_is_missing_for_services_of_tcp_and_udp_is_said() {
+    let printed = |main: &str| format!("# configuration file /etc/nginx/nginx.conf:\n{main}\n");
+    let path = "/etc/nginx/choirmaster.conf.stream";
+    let said = |main: &str| stream_not_included(path, &printed(main)).unwrap();
+    insta::assert_snapshot!(said("http { server { listen 80; } }"), @"services of TCP and UDP stand in /etc/nginx/choirmaster.conf.stream, and nginx doesn't include it: add `stream { include /etc/nginx/choirmaster.conf.stream; }` beside http { … }, and where it doesn't know that word, its stream module (libnginx-mod-stream in Debian and Ubuntu)");
+    insta::assert_snapshot!(said("stream { server { listen 53 udp; return a; } }"), @"services of TCP and UDP stand in /etc/nginx/choirmaster.conf.stream, and nginx doesn't include it: add `include /etc/nginx/choirmaster.conf.stream;` to stream { … }");
+    let included =
+        printed("stream { include /etc/nginx/*.stream; }") + &format!("# configuration file {path}:\n\n");
+    assert_eq!(stream_not_included(path, &included), None);
+    // What listens there is ours; of the operator's own, datagrams come to other ports than connections.
+    let ours = "/etc/nginx/choirmaster.conf";
+    let all = included
+        + "server { listen 127.0.0.1:5432; }\n"
+        + &printed("stream { server { listen 53 udp; return a; } server { listen 5353; return a; } }");
+    assert_eq!(listens_of_others(&all, ours, true), BTreeSet::from([(None, 53)]));
+    assert_eq!(listens_of_others(&all, ours, false), BTreeSet::from([(None, 5353)]));
+}
+
+#[test]
+fn a_change_by_hand_of_the_file_is_told_from_the_include() {
+    let rendered = render(&wanted(vec![over("db", Protocol::Tcp, 5432)]), &with_stream()).unwrap();
+    let file = rendered.stream.clone().unwrap();
+    let there = |text: &str| parse_stream(text).unwrap().remove(0);
+    assert_eq!(there(&file).table.hundredths(), [9_500, 500]);
+    let edited =
+        file.replace("0.0.0.0-0.4.0.99", "0.0.0.0-0.89.0.99").replace("127.0.0.1:9101", "127.0.0.1:9102");
+    assert_eq!(there(&edited).table.hundredths(), [1_000, 9_000]);
+    assert_eq!(there(&edited).variations[0].1, [word("127.0.0.1:9102")]);
+    assert_eq!(stream_digest(&edited), stream_digest(&file), "its head stays as it was");
+    assert_ne!(stream_of(&rendered.text(1)), Some(edited));
+    assert_eq!((stream_digest(""), stream_of("")), (None, None));
+    for spoiled in ["0.0.0.0-0.100.0.0", "0.0.0.0", "0.5.0.0-0.4.0.0x", "0.9.0.0-0.4.0.0"] {
+        parse_stream(&file.replace("0.0.0.0-0.4.0.99", spoiled)).unwrap_err();
+    }
+    for cut in (0..file.len()).filter(|cut| file.is_char_boundary(*cut)) {
+        let _ = (parse_stream(&file[..cut]), stream_digest(&file[..cut]));
+    }
 }
 
 #[test]
@@ -234,9 +425,52 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_odd_to_be_read(text in "[ -~\n]{0,200}") {
-        let _ = (header(&text), parse(&text));
+    fn the_file_beside_it_says_what_was_wanted(
+        specs in prop::collection::vec((any_service(), any::<bool>(), any::<bool>(), prop::collection::vec(0..8_u8, 0..40)), 1..5),
+    ) {
+        let mut all = Vec::new();
+        for (at, (mut spec, is_udp, is_sticky, owners)) in (0..).zip(specs) {
+            spec.name = word(&format!("{}.{at}", spec.name.as_str().get(..40).unwrap_or(spec.name.as_str())));
+            let protocol = if is_udp { Protocol::Udp } else { Protocol::Tcp };
+            spec.listens = vec![Listen::new(20_000 + at, protocol), Listen::new(30_000 + at, protocol)];
+            (spec.sticky, spec.rule) = (Some(StickyTo::Address).filter(|_| is_sticky), None);
+            spec.table = table_of_owners(spec.variations.len(), &owners);
+            all.push(spec);
+        }
+        let wanted = wanted(all);
+        let rendered = render(&wanted, &with_stream()).unwrap();
+        let file = stream_of(&rendered.text(1)).unwrap();
+        prop_assert_eq!(Some(&file), rendered.stream.as_ref());
+        let parsed = parse_stream(&file).unwrap();
+        prop_assert_eq!(parsed.len(), wanted.services().len());
+        for (service, there) in wanted.services().iter().zip(parsed) {
+            prop_assert_eq!(&there.name, &service.name);
+            prop_assert_eq!(there.sockets, service.listens.iter().map(Listen::socket).collect::<BTreeSet<_>>());
+            prop_assert_eq!(&there.table, &service.table);
+            let variations = service.variations.iter().map(|one| (one.name.clone(), one.targets.clone()));
+            prop_assert_eq!(there.variations, variations.collect::<Vec<_>>());
+        }
     }
+
+    #[test]
+    fn no_text_is_too_odd_to_be_read(text in "[ -~\n]{0,200}") {
+        let _ = (header(&text), parse(&text), stream_of(&text), stream_digest(&text), parse_stream(&text));
+    }
+}
+
+/// A table in which buckets go from one of these to the next.
+fn table_of_owners(variations: usize, owners: &[u8]) -> Table {
+    let mut of = owners.iter().map(|owner| Which(owner % variations as u8)).cycle();
+    let each = BUCKETS / (owners.len().max(1) as u16);
+    let starts = (0..BUCKETS).step_by(usize::from(each));
+    let runs: Vec<Run> = starts
+        .map(|from| Run {
+            from,
+            to: (from + each).min(BUCKETS),
+            variation: of.next().unwrap_or(Which::STABLE),
+        })
+        .collect();
+    Table::from_runs(variations, &runs).unwrap()
 }
 
 fn small(name: &HeaderName) -> HeaderName {

@@ -8,6 +8,7 @@ mod memory;
 mod quoting;
 mod real;
 mod sites;
+mod stream;
 
 pub use self::real::RealNginx;
 

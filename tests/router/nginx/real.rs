@@ -20,7 +20,7 @@ use router::{
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use traffic::{HashFunction, RouterKind};
+use traffic::{HashFunction, RouterKind, desired::Protocol};
 
 use crate::{
     conformance::{Real, operators::Sites},
@@ -44,6 +44,7 @@ pub struct AnyNginx<P> {
     /// Of the operator's server.
     others: u16,
     ask: u16,
+    ask_stream: u16,
     identity: Identity,
     program: PhantomData<P>,
 }
@@ -62,6 +63,7 @@ impl<P: Program> AnyNginx<P> {
             Layout::new(self.buckets().to_str().unwrap(), ask, vec![Ipv4Addr::LOCALHOST.into()]).unwrap();
         let [certificate, key] = ["tls.crt", "tls.key"].map(|name| self.path(name).display().to_string());
         layout.certificate = Some(Certificate::new(&certificate, &key).unwrap());
+        layout.ask_stream = Some(place::at(self.ask_stream));
         Settings {
             program: P::of("nginx"),
             config: folder.join("nginx.conf"),
@@ -82,29 +84,33 @@ impl<P: Program> AnyNginx<P> {
     pub async fn start_with(workers: u32, http: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let (others, ask) = (place::free_port(), place::free_port());
+        let [others, ask, ask_stream] = std::array::from_fn(|_| place::free_port());
         let at = folder.path().display();
+        let module = P::stream_module();
         let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
         let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|what| format!("  {what}_temp_path {at}/{what};\n"))
             .concat();
         let config = format!(
-            "{user}daemon off;\nworker_processes {workers};\npid {at}/nginx.pid;\nerror_log {at}/error.log;\n\
+            "{module}{user}daemon off;\nworker_processes {workers};\npid {at}/nginx.pid;\nerror_log {at}/error.log;\n\
              worker_shutdown_timeout 10s;\nevents {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}{http}\
              server {{ listen 127.0.0.1:{others}; location / {{ return 200 others; }} }}\n  \
-             include {at}/choirmaster.conf;\n  include {at}/others.conf;\n}}\n"
+             include {at}/choirmaster.conf;\n  include {at}/others.conf;\n}}\n\
+             stream {{\n  include {at}/choirmaster.conf.stream;\n}}\n"
         );
         fs::write(folder.path().join("nginx.conf"), config).unwrap();
         fs::write(folder.path().join("choirmaster.conf"), "").unwrap();
+        fs::write(folder.path().join("choirmaster.conf.stream"), "").unwrap();
         fs::write(folder.path().join("others.conf"), "# of an operator\n").unwrap();
         let identity = Identity::of(&["here.example", "shop.example", "www.shop.example"]);
         identity.write(&folder.path().join("tls.crt"), &folder.path().join("tls.key"));
-        let mut real = Self { folder, memory, child: None, others, ask, identity, program: PhantomData };
+        let mut real =
+            Self { folder, memory, child: None, others, ask, ask_stream, identity, program: PhantomData };
         real.start_again().await;
         real
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -140,6 +146,15 @@ impl<P: Program> Real for AnyNginx<P> {
     const KIND: RouterKind = RouterKind::Nginx;
     const HASH: HashFunction = HashFunction::Murmur2;
     const LED_BY: &'static str = "is included already";
+
+    /// Where it shares out by a table in its configuration.
+    fn reloads_for_shares(protocol: Protocol) -> bool {
+        !protocol.is_http()
+    }
+
+    fn told_of(protocol: Protocol, connections: u64) -> u64 {
+        if protocol.is_http() { connections } else { connections.min(1) }
+    }
 
     async fn start() -> Self {
         Self::start_with(2, "").await
@@ -237,8 +252,8 @@ impl<P: Program> Real for AnyNginx<P> {
     }
 
     fn on_disk(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let path = self.path("choirmaster.conf");
-        [(path.clone(), fs::read(path).unwrap())].into()
+        let files = ["choirmaster.conf", "choirmaster.conf.stream"].map(|name| self.path(name));
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).into()
     }
 
     fn identity(&self) -> &Identity {

@@ -1,6 +1,6 @@
 //! Which program of a kind of router a test runs.
 
-use std::{fmt::Debug, path::PathBuf};
+use std::{fmt::Debug, path::PathBuf, process::Command, sync::OnceLock};
 
 pub trait Program: Debug + Send + Sync + 'static {
     /// Of nginx those that the packages of systems have, `stub_status` among them.
@@ -8,6 +8,11 @@ pub trait Program: Debug + Send + Sync + 'static {
 
     /// Of nginx or `HAProxy`, as its program is called.
     fn of(name: &str) -> PathBuf;
+
+    /// The line of nginx's main configuration by which it has its stream module; empty where that is built in.
+    fn stream_module() -> &'static str {
+        ""
+    }
 }
 
 /// As the system's package has it.
@@ -19,6 +24,20 @@ impl Program for Packaged {
 
     fn of(name: &str) -> PathBuf {
         name.into()
+    }
+
+    fn stream_module() -> &'static str {
+        static LINE: OnceLock<String> = OnceLock::new();
+        LINE.get_or_init(|| {
+            let said = Command::new(Self::of("nginx")).arg("-V").output().expect("nginx is installed").stderr;
+            let said = String::from_utf8(said).unwrap();
+            let mut words = said.split_ascii_whitespace();
+            if !words.clone().any(|word| word == "--with-stream=dynamic") {
+                return String::new();
+            }
+            let folder = words.find_map(|word| word.strip_prefix("--modules-path=")).unwrap_or("modules");
+            format!("load_module {folder}/ngx_stream_module.so;\n")
+        })
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::words::{self, Directive};
+use super::{
+    STREAM_ENDING,
+    words::{self, Directive},
+};
 use crate::adopt::{AdoptError, Adopted};
+use model::traffic::Socket;
 use traffic::desired::{Protocol, Target, is_host, is_path};
 
 /// What a file begins with in what nginx prints.
@@ -39,7 +43,7 @@ const ALGORITHMS: [&[&str]; 3] = [&["least_conn"], &["least_time"], &["random", 
 ///
 /// No such service, one without targets or by an algorithm that has no weights, or what can't be read.
 pub fn adopt(printed: &str, ours: &str, name: &str) -> Result<Adopted, AdoptError> {
-    let files = files(printed).into_iter().filter(|(path, _)| *path != ours);
+    let files = files(printed).into_iter().filter(|(path, _)| !is_ours(path, ours));
     let mut all = Vec::new();
     for (path, text) in files {
         let read = words::read(text).ok_or_else(|| AdoptError::Unreadable(path.to_owned()))?;
@@ -216,11 +220,18 @@ fn passing(server: &Directive) -> Vec<Passing<'_>> {
     found
 }
 
-/// Where the operator's own servers listen, by what `nginx -T` printed: each address, none of which are all, with its port. `ours` is the
-/// file that is led.
+/// Where the operator's own servers listen, by what `nginx -T` printed: each address, none of which are all, with its port, of UDP or of TCP.
+/// `ours` is the file that is led.
 #[must_use]
-pub fn listens_of_others(printed: &str, ours: &str) -> BTreeSet<(Option<IpAddr>, u16)> {
-    listen_lines(printed, ours).into_iter().map(|line| (line.address, line.port)).collect()
+pub fn listens_of_others(printed: &str, ours: &str, is_udp: bool) -> BTreeSet<(Option<IpAddr>, u16)> {
+    let lines = listen_lines(printed, ours).into_iter().filter(|line| line.is_udp == is_udp);
+    lines.map(|line| (line.address, line.port)).collect()
+}
+
+/// Whether a file is the one that is led, or the one beside it for services of TCP and UDP.
+fn is_ours(path: &str, ours: &str) -> bool {
+    let ending = path.strip_prefix(ours);
+    ending.is_some_and(|ending| ending.is_empty() || ending.strip_prefix('.') == Some(STREAM_ENDING))
 }
 
 /// Where a server listens.
@@ -228,13 +239,20 @@ pub struct ListenLine {
     /// None: at all of IPv4.
     pub address: Option<IpAddr>,
     pub port: u16,
+    pub is_udp: bool,
     pub is_default: bool,
     pub is_secured: bool,
 }
 
+impl ListenLine {
+    pub(super) fn socket(&self) -> Socket {
+        Socket { port: self.port, is_udp: self.is_udp }
+    }
+}
+
 /// Those of the operator's own servers.
 pub(super) fn listen_lines(printed: &str, ours: &str) -> Vec<ListenLine> {
-    let files = files(printed).into_iter().filter(|(path, _)| *path != ours);
+    let files = files(printed).into_iter().filter(|(path, _)| !is_ours(path, ours));
     let mut found = Vec::new();
     for all in files.filter_map(|(_, text)| words::read(text)) {
         let mut servers = Vec::new();
@@ -290,13 +308,15 @@ fn lines_of(server: &Directive) -> Vec<ListenLine> {
         let (address, port) = address_of(line.word(1))?;
         let has = |setting: &str| line.words.iter().skip(2).any(|word| word == setting);
         let is_default = has("default_server") || has("default");
-        Some(ListenLine { address, port, is_default, is_secured: has("ssl") })
+        // HTTP/3 goes by UDP.
+        let is_udp = has("udp") || has("quic");
+        Some(ListenLine { address, port, is_udp, is_default, is_secured: has("ssl") })
     });
     let found: Vec<_> = found.collect();
     if !found.is_empty() {
         return found;
     }
-    vec![ListenLine { address: None, port: 80, is_default: false, is_secured: false }]
+    vec![ListenLine { address: None, port: 80, is_udp: false, is_default: false, is_secured: false }]
 }
 
 fn address_of(word: &str) -> Option<(Option<IpAddr>, u16)> {

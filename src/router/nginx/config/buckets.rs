@@ -86,7 +86,7 @@ pub fn as_answered(table: &Table, answers: &[(Bucket, Variation)]) -> Result<Tab
 }
 
 /// The table that has these, a bucket each.
-fn table_from(variations: usize, of: &[Variation]) -> Result<Table, TableError> {
+pub(super) fn table_from(variations: usize, of: &[Variation]) -> Result<Table, TableError> {
     let mut runs: Vec<Run> = Vec::new();
     for (bucket, &variation) in (0..BUCKETS).zip(of) {
         match runs.last_mut() {

@@ -4,7 +4,7 @@ use traffic::Failure;
 
 use crate::log_line::{Line, NOTHING, Outcome, group, moment};
 
-/// Of these fields; none where one makes no sense.
+/// A call of HTTP, of these fields; none where one makes no sense.
 pub fn read_line<'l>(fields: &[&'l str; 16]) -> Option<Line<'l>> {
     let [service, variation, bucket, rule, chosen, status, answered, connect, header, time, rest @ ..] =
         *fields;
@@ -46,6 +46,33 @@ pub fn read_line<'l>(fields: &[&'l str; 16]) -> Option<Line<'l>> {
     })
 }
 
+/// A session of TCP, of these fields.
+pub fn read_stream_line<'l>(fields: &[&'l str; 10]) -> Option<Line<'l>> {
+    let [service, variation, bucket, ended, status, time, up, down, addresses, process] = *fields;
+    let (took_ms, tries) = (number(time)?, tries(addresses).count());
+    let outcome = match status.parse::<u16>().ok()? {
+        // Also where the variation broke it: nginx doesn't tell.
+        200 => Outcome::Passed { took_ms },
+        // It names the upstream where it tried none of its servers.
+        BAD_GATEWAY if !self::tries(addresses).any(is_address) => Outcome::NoTarget,
+        BAD_GATEWAY => Outcome::Failed(Failure::Refused),
+        // What came was none of its protocol, or nginx itself had no room for it.
+        400..=599 => Outcome::CallerGone,
+        _ => return None,
+    };
+    Some(Line {
+        service,
+        variation: Some(variation).filter(|name| !NOTHING.contains(name)),
+        group: group(bucket).ok()?,
+        by_header: false,
+        chosen_ms: moment(ended).ok()?.map(|ended| ended.saturating_sub(took_ms.into())),
+        outcome,
+        sent_again: u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX),
+        bytes: Some((up.parse().ok()?, down.parse().ok()?)),
+        process: Some(process.parse().ok()?),
+    })
+}
+
 /// Whether an answer has as many bytes as it says that it has.
 fn has_all(status: u16, method: &str, (received, length): (&str, &str)) -> Option<bool> {
     let has_none = method == "HEAD" || matches!(status, 204 | 304);
@@ -57,6 +84,7 @@ fn has_all(status: u16, method: &str, (received, length): (&str, &str)) -> Optio
 
 /// nginx writes this where the caller left before there was an answer.
 const CALLER_GONE: u16 = 499;
+const BAD_GATEWAY: u16 = 502;
 const GATEWAY_TIMEOUT: u16 = 504;
 const UPGRADED: u16 = 101;
 

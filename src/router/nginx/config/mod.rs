@@ -47,7 +47,10 @@
 //!   stand in one), which answers 404 for what is nobody's. Of a host whose other paths no service has, the server is the operator's: what
 //!   is ours there are locations in a file of their own, which they include.
 //!
-//! Deliberately not here: health of targets beyond nginx's own `max_fails`; HTTP/2 towards callers; TCP and UDP.
+//! - Services of TCP and UDP stand in a file beside it, for the operator's `stream { … }`; what it says is described in `stream.rs`.
+//!
+//! Deliberately not here: health of targets beyond nginx's own `max_fails`; HTTP/2 towards callers; TLS that is passed on unopened; PROXY
+//! headers; adopting what the operator's `stream { … }` serves.
 
 mod adopt;
 mod buckets;
@@ -56,11 +59,13 @@ mod parse;
 mod parts;
 mod render;
 mod sites;
+mod stream;
+mod text;
 mod words;
 
 use std::net::{IpAddr, SocketAddr};
 
-pub(crate) use self::log_line::read_line;
+pub(crate) use self::log_line::{read_line, read_stream_line};
 pub use self::{
     adopt::{adopt, listens_of_others},
     buckets::{Changes, as_answered, bucket_name, changes, lookups, table_of},
@@ -68,8 +73,12 @@ pub use self::{
     parts::{PART_HEAD, Part, keeps_apart, names_of, not_included, parts_of},
     render::{Place, RenderError, Rendered, render},
     sites::Listens,
+    stream::{StreamService, parse_stream, session, stream_digest, stream_not_included, stream_of},
 };
 use crate::log_line::LogPath;
+
+/// What the name of the file of services of TCP and UDP has behind that of the include, after a point.
+pub const STREAM_ENDING: &str = "stream";
 
 /// What the include needs to know beside the wanted state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +92,8 @@ pub struct Layout {
     pub log: Option<Log>,
     /// What services of HTTPS are known by; none: there can be no such services.
     pub certificate: Option<Certificate>,
+    /// Where our own server of services of TCP and UDP answers, which is there if they are; none: there can be no such services.
+    pub ask_stream: Option<SocketAddr>,
 }
 
 /// A certificate in PEM and its private key, as nginx sees them: one for all, or, where both have `{host}` in their paths, one for each host.
@@ -168,6 +179,7 @@ impl Layout {
             listen_on,
             log: None,
             certificate: None,
+            ask_stream: None,
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     asked_name, digest_of, loaded,
-    render::FIRST_LINE,
+    text::FIRST_LINE,
     words::{self, Directive},
 };
 use traffic::desired::{CookieName, HeaderName, HeaderValue, Name, StickyTo, Target};
@@ -36,7 +36,7 @@ pub struct ParsedService {
 /// The include doesn't say what one of ours says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the include was changed so that it can't be read any more: {0}")]
-pub struct ParseError(&'static str);
+pub struct ParseError(pub(super) &'static str);
 
 /// What the head says of the include; none where it isn't one of ours.
 #[must_use]
@@ -113,11 +113,13 @@ pub fn listens(text: &str) -> Result<BTreeSet<u16>, ParseError> {
     let all = words::read(text).ok_or(ParseError("its braces, quotes and semicolons don't match"))?;
     let servers = all.iter().filter(|one| one.name() == "server" && own_locations(one).is_none());
     let listens = servers.flat_map(|server| &server.block).filter(|one| one.name() == "listen");
-    let port = |listen: &Directive| {
-        let port = listen.word(1).rsplit(':').next().and_then(|port| port.parse().ok());
-        port.ok_or(ParseError("a service listens at something that is no port"))
-    };
-    listens.map(port).collect()
+    listens.map(port_of).collect()
+}
+
+/// At which a server listens.
+pub(super) fn port_of(listen: &Directive) -> Result<u16, ParseError> {
+    let port = listen.word(1).rsplit(':').next().and_then(|port| port.parse().ok());
+    port.ok_or(ParseError("a service listens at something that is no port"))
 }
 
 /// Where it takes calls, alone or not.
@@ -133,8 +135,7 @@ fn ports(all: &[Directive], id: &str) -> Result<Vec<u16>, ParseError> {
     };
     let own = all.iter().filter(leads_there).flat_map(|server| &server.block);
     for listen in own.filter(|one| one.name() == "listen") {
-        let port = listen.word(1).rsplit(':').next().and_then(|port| port.parse().ok());
-        ports.push(port.ok_or(ParseError("a service listens at something that is no port"))?);
+        ports.push(port_of(listen)?);
     }
     if ports.is_empty() {
         return Err(ParseError("a service takes calls nowhere"));
@@ -188,7 +189,7 @@ fn rule(all: &[Directive], id: &str) -> Result<Option<(HeaderName, Vec<HeaderVal
     Ok(Some((name, values.ok_or(NONE)?)))
 }
 
-fn variations(all: &[Directive], id: &str) -> Result<Vec<(Name, Vec<Target>)>, ParseError> {
+pub(super) fn variations(all: &[Directive], id: &str) -> Result<Vec<(Name, Vec<Target>)>, ParseError> {
     const NONE: ParseError = ParseError("the names of a service's variations are gone");
     let names = made(all, id, "name").ok_or(NONE)?;
     let names = names.block.iter().filter(|one| one.name() != "default");

@@ -12,13 +12,14 @@ use super::{
     sites::Listens,
     words,
 };
+use model::traffic::Socket;
 
 /// What the first line of a file is, and all of one in which nothing is.
 pub const PART_HEAD: &str =
     "# Made by choirmaster for a server of yours, which includes it; changes by hand are undone.\n";
 
 const FILE: &str = "#file ";
-const LINE: &str = "#|";
+pub(super) const LINE: &str = "#|";
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +123,13 @@ pub fn names_of(include: &str) -> BTreeSet<(String, u16)> {
 pub fn keeps_apart(
     printed: &str,
     ours: &str,
-    (port, how): (u16, Listens),
+    (socket, how): (Socket, Listens),
     addresses: &[IpAddr],
 ) -> Option<String> {
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let port = socket.port;
     let of_others = adopt::listen_lines(printed, ours);
-    let there: Vec<_> = of_others.iter().filter(|line| line.port == port).collect();
+    let there: Vec<_> = of_others.iter().filter(|line| line.socket() == socket).collect();
     let at = |line: &ListenLine| line.address.unwrap_or(any);
     let meets = |line: &ListenLine, address: IpAddr| {
         at(line) == address || at(line).is_unspecified() || address.is_unspecified()

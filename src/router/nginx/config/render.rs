@@ -3,20 +3,23 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
 };
 
 use super::{
-    FLIGHT_FIELD, FLIGHT_STEPS, Layout, Log, asked_name, digest_of, flight, id_of, loaded, lookups,
+    FLIGHT_FIELD, FLIGHT_STEPS, Layout, asked_name, digest_of, flight, id_of, loaded, lookups,
     parts::{Part, noted},
     path,
     sites::{Listens, SharedPort, is_alone, sites},
+    stream,
+    text::{FIRST_LINE, FLIGHTS_ROOM, MOST_FLIGHTS, TRIES, Text, lanes, push_lanes},
     words,
 };
-use crate::log_line::{self, LANES};
+use crate::log_line;
+use model::traffic::Socket;
 use traffic::{
     HashFunction,
-    desired::{DesiredConfig, Host, Listen, Name, Protocol, Rule, Service, StickyTo, Target, Variation},
+    desired::{DesiredConfig, Listen, Name, Protocol, Rule, Service, StickyTo},
 };
 
 /// The include, but for the count of how often it was loaded.
@@ -27,12 +30,14 @@ pub struct Rendered {
     pub places: Vec<Place>,
     /// What is to be included by servers of its operator's.
     pub parts: Vec<Part>,
+    /// The file for services of TCP and UDP; none: there is no such service.
+    pub stream: Option<String>,
     /// The ports at which servers of ours listen.
-    pub listens: BTreeMap<u16, Listens>,
+    pub listens: BTreeMap<Socket, Listens>,
     body: String,
 }
 
-/// Where a service's buckets are.
+/// Where the buckets of a service of HTTP are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub service: Name,
@@ -44,8 +49,10 @@ pub struct Place {
 /// What nginx can't be told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    #[error("service {0} takes something else than HTTP and HTTPS")]
-    Protocol(Name),
+    #[error(
+        "service {0} takes TCP or UDP, and no address is set at which nginx is asked about such services: nginx.ask_stream"
+    )]
+    NoAnswers(Name),
     #[error("service {0} takes HTTPS, and no certificate is set: nginx.certificate and nginx.key")]
     Certificate(Name),
     #[error("port {0} takes HTTPS for whatever host, and each host has a certificate of its own: name hosts")]
@@ -58,14 +65,6 @@ pub enum RenderError {
     Port { service: Name, port: u16 },
 }
 
-pub(super) const FIRST_LINE: &str =
-    "# Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.\n";
-
-/// Tries of one call, the first among them.
-const TRIES: u32 = 3;
-/// A target that failed so often within so many seconds gets no call for as many.
-const MAX_FAILS: u32 = 2;
-const FAIL_SECONDS: u32 = 2;
 /// Connections to a variation that a worker keeps while they are idle.
 const IDLE_CONNECTIONS: u32 = 64;
 /// Shorter than backends keep theirs (node: 5 s): else nginx would send a POST on one that is just being closed, and couldn't
@@ -74,14 +73,6 @@ const IDLE_SECONDS: u32 = 4;
 
 /// The memory that all workers share, old ones too, in which each call that goes on stands under its variation.
 const FLIGHTS: &str = "choirmaster_flights";
-/// A variation with calls takes 128 bytes. It stays what it is: with another size nginx would begin to count anew.
-const FLIGHTS_ROOM: &str = "16m";
-/// The most that nginx takes.
-const MOST_FLIGHTS: u16 = 65_535;
-
-/// So many sockets a worker may open for lines.
-const SENDERS: usize = 256;
-
 impl Rendered {
     /// The file, for the so-manyth time that it is loaded.
     #[must_use]
@@ -98,30 +89,43 @@ pub fn render(wanted: &DesiredConfig, layout: &Layout) -> Result<Rendered, Rende
     let mut body = String::new();
     let mut places = Vec::new();
     let mut ids = BTreeMap::new();
+    let (of_http, without_http): (Vec<&Service>, Vec<&Service>) =
+        wanted.services().iter().partition(|service| service.protocol().is_http());
     body.push_str("map $http_upgrade $cm_connection { default upgrade; \"\" \"\"; }\n");
     body.push_str("map $http_host $cm_host { default $http_host; \"\" $host; }\n");
     let _ = writeln!(body, "limit_conn_zone $cm_flight zone={FLIGHTS}:{FLIGHTS_ROOM};");
     let lanes = lanes(wanted.services().len());
     if layout.log.is_some() {
-        push_lanes(&mut body, lanes);
+        push_lanes(&mut body, lanes, "$msec$connection.$connection_requests", None);
     }
     let routes = wanted.routes();
     let alone: BTreeSet<u16> =
         routes.iter().filter_map(|(socket, routes)| is_alone(routes).then_some(socket.port)).collect();
+    // Where nobody is asked, nobody listens.
+    let ask_stream = layout.ask_stream.filter(|_| !without_http.is_empty());
+    let asked_at = [Some(layout.ask), ask_stream].map(|at| at.map(|at| at.port()));
     for service in wanted.services() {
-        check(service, layout)?;
-        let id = id_of(service.name.as_str());
-        if let Some(first) = ids.insert(id.clone(), &service.name) {
+        check(service, layout, asked_at)?;
+        if let Some(first) = ids.insert(id_of(service.name.as_str()), &service.name) {
             return Err(RenderError::Ids(first.clone(), service.name.clone()));
         }
+    }
+    for service in of_http.iter().copied() {
+        let id = id_of(service.name.as_str());
         let text = |structure: &str| Text::of(service, (layout, lanes), &id, (structure, &alone)).0;
         let structure = digest_of(&text(""));
         body.push_str(&text(&structure));
         places.push(Place { service: service.name.clone(), id, structure });
     }
-    push_own_server(&mut body, (layout, lanes), wanted.services(), &places);
+    // Sessions are among what it counts as connections, and not among its calls: whose lines are lost can't be told then.
+    let tells_total = without_http.is_empty();
+    push_own_server(&mut body, (layout, lanes), (&of_http, tells_total), &places);
     let plain = Listens { is_named: false, is_secured: false };
-    let mut listens: BTreeMap<u16, Listens> = alone.into_iter().map(|port| (port, plain)).collect();
+    let of_tcp = |port| Socket { port, is_udp: false };
+    let mut listens: BTreeMap<Socket, Listens> =
+        alone.into_iter().map(|port| (of_tcp(port), plain)).collect();
+    let at = without_http.iter().flat_map(|service| &service.listens);
+    listens.extend(at.map(|listen| (listen.socket(), plain)));
     let by_name: BTreeMap<&Name, &Place> = places.iter().map(|place| (&place.service, place)).collect();
     let mut parts = Vec::new();
     for port in sites(wanted) {
@@ -129,11 +133,13 @@ pub fn render(wanted: &DesiredConfig, layout: &Layout) -> Result<Rendered, Rende
         let mut whole = port.sites.iter().filter(|site| site.is_whole()).peekable();
         if whole.peek().is_some() {
             let is_named = whole.all(|site| !site.hosts.is_empty());
-            listens.insert(port.port, Listens { is_named, is_secured: port.is_secured });
+            listens.insert(of_tcp(port.port), Listens { is_named, is_secured: port.is_secured });
         }
     }
+    let stream = stream::render(&without_http, layout, lanes);
+    body.push_str(&stream::noted(stream.as_deref()));
     body.push_str(&noted(&parts));
-    Ok(Rendered { digest: digest_of(&body), places, parts, listens, body })
+    Ok(Rendered { digest: digest_of(&body), places, parts, stream, listens, body })
 }
 
 /// The servers of a port that services share, and what servers of its operator's are to include.
@@ -185,10 +191,11 @@ fn push_sites(
     Ok(())
 }
 
-fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
+/// `asked_at`: the ports at which servers of ours answer.
+fn check(service: &Service, layout: &Layout, asked_at: [Option<u16>; 2]) -> Result<(), RenderError> {
     let name = || service.name.clone();
-    if !service.protocol().is_http() {
-        return Err(RenderError::Protocol(name()));
+    if !service.protocol().is_http() && layout.ask_stream.is_none() {
+        return Err(RenderError::NoAnswers(name()));
     }
     if service.protocol() == Protocol::Https && layout.certificate.is_none() {
         return Err(RenderError::Certificate(name()));
@@ -196,16 +203,14 @@ fn check(service: &Service, layout: &Layout) -> Result<(), RenderError> {
     if service.hash != HashFunction::Murmur2 {
         return Err(RenderError::Function(name()));
     }
-    let port = layout.ask.port();
-    if service.listens.iter().any(|listen| listen.port == port) {
-        return Err(RenderError::Port { service: name(), port });
+    let mut of_tcp = service.listens.iter().filter(|listen| !listen.protocol.is_udp());
+    match of_tcp.find(|listen| asked_at.contains(&Some(listen.port))) {
+        Some(listen) => Err(RenderError::Port { service: name(), port: listen.port }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// What the include has of a service.
-struct Text(String);
-
+/// What the include has of a service of HTTP.
 impl Text {
     fn of(
         service: &Service,
@@ -216,7 +221,7 @@ impl Text {
         let mut text = Self(format!("\n# service {}\n", service.name));
         text.key(service, id);
         text.split(service.salt.as_str(), id);
-        text.names(&service.variations, id);
+        text.names(&service.variations, id, "$proxy_host");
         if layout.log.is_some() {
             text.log_format(service, id);
         }
@@ -225,6 +230,9 @@ impl Text {
         }
         for (at, variation) in service.variations.iter().enumerate() {
             text.upstream(variation, id, at);
+            text.line(&format!(
+                "    keepalive {IDLE_CONNECTIONS};\n    keepalive_timeout {IDLE_SECONDS}s;\n}}"
+            ));
         }
         let (own, shared): (Vec<&Listen>, _) =
             service.listens.iter().partition(|listen| alone.contains(&listen.port));
@@ -237,11 +245,6 @@ impl Text {
             text.line(&format!("map $host $cm_{id}_ports {{ default \"{}\"; }}", ports.join(" ")));
         }
         text
-    }
-
-    fn line(&mut self, line: &str) {
-        self.0.push_str(line);
-        self.0.push('\n');
     }
 
     /// What calls are known by, and the cookie for those who bring none.
@@ -284,28 +287,6 @@ impl Text {
         format!("$cm_{id}_cookie")
     }
 
-    /// The two digits of a call's bucket in front, and the two behind.
-    fn split(&mut self, salt: &str, id: &str) {
-        for (which, ending) in [("h", ""), ("l", "#")] {
-            let mut parts = String::new();
-            for part in 0..99 {
-                let _ = write!(parts, "1% {part:02}; ");
-            }
-            self.line(&format!(
-                "split_clients \"{salt}${{cm_{id}_key}}{ending}\" $cm_{id}_{which} {{ {parts}* 99; }}"
-            ));
-        }
-    }
-
-    /// What the variation that a call went to is called.
-    fn names(&mut self, variations: &[Variation], id: &str) {
-        let mut names = String::new();
-        for (at, variation) in variations.iter().enumerate() {
-            let _ = write!(names, "cm_{id}_{at} \"{}\"; ", variation.name);
-        }
-        self.line(&format!("map $proxy_host $cm_{id}_name {{ default \"\"; {names}}}"));
-    }
-
     /// What a line of a call is: see [`line`].
     fn log_format(&mut self, service: &Service, id: &str) {
         let bucket = service.sticky.as_ref().map(|_| format!("$cm_{id}_h$cm_{id}_l")).unwrap_or_default();
@@ -326,15 +307,6 @@ impl Text {
             self.line(&format!("    {} {};", words::exactly(value.as_str()), asked_name(at)));
         }
         self.line("}");
-    }
-
-    fn upstream(&mut self, variation: &Variation, id: &str, at: usize) {
-        self.line(&format!("upstream cm_{id}_{at} {{"));
-        for target in &variation.targets {
-            let target = address(target);
-            self.line(&format!("    server {target} max_fails={MAX_FAILS} fail_timeout={FAIL_SECONDS}s;"));
-        }
-        self.line(&format!("    keepalive {IDLE_CONNECTIONS};\n    keepalive_timeout {IDLE_SECONDS}s;\n}}"));
     }
 
     /// That of ports which it has alone.
@@ -427,14 +399,6 @@ impl Text {
         self.line("    }");
     }
 
-    /// A line a call, to one of the lanes.
-    fn access_logs(&mut self, log: &Log, format: &str, lanes: usize) {
-        for lane in 0..lanes {
-            let condition = if lanes > 1 { format!(" if=$cm_lane{lane}") } else { String::new() };
-            self.line(&format!("    access_log {} {format}{condition};", syslog(log, lane)));
-        }
-    }
-
     fn passing(&mut self, service: &Service, id: &str) {
         self.line("        proxy_http_version 1.1;");
         for (name, value) in [
@@ -460,7 +424,7 @@ impl Text {
 fn push_own_server(
     body: &mut String,
     (layout, lanes): (&Layout, usize),
-    services: &[Service],
+    (services, tells_total): (&[&Service], bool),
     places: &[Place],
 ) {
     let mut text = Text(String::from("\n"));
@@ -475,7 +439,7 @@ fn push_own_server(
         None => text.line("    access_log off;"),
     }
     text.line("    open_file_cache off;\n    default_type text/plain;");
-    if layout.log.as_ref().is_some_and(|log| log.is_alone) {
+    if tells_total && log.is_some() {
         text.line(&format!("    location = {} {{ stub_status; }}", path::TOTAL));
     }
     text.line("    location / { return 404; }");
@@ -510,42 +474,6 @@ fn file(layout: &Layout, id: &str, structure: &str, folder: u8) -> String {
     format!("{}/{id}/{structure}/{folder}/$cm_{id}_h$cm_{id}_l", layout.folder)
 }
 
-/// Where lines go. They are sent as datagrams, for which nobody waits.
-fn syslog(log: &Log, lane: usize) -> String {
-    format!("syslog:server=unix:{},nohostname,tag={}", log.socket.lane(lane), log_line::TAG)
-}
-
-/// Among how many sockets the lines of so many services are spread: each worker opens one to each of them for each service that has
-/// calls.
-fn lanes(services: usize) -> usize {
-    (SENDERS / services.max(1)).clamp(1, LANES)
-}
-
-/// A variable for each lane, of which one has a value for a call.
-fn push_lanes(body: &mut String, lanes: usize) {
-    if lanes < 2 {
-        return;
-    }
-    let mut parts = String::new();
-    let part = 100.0 / lanes as f64;
-    for lane in 1..lanes {
-        let _ = write!(parts, "{part:.2}% {lane}; ");
-    }
-    let _ =
-        writeln!(body, "split_clients \"$msec$connection.$connection_requests\" $cm_lane {{ {parts}* 0; }}");
-    for lane in 0..lanes {
-        let _ = writeln!(body, "map $cm_lane $cm_lane{lane} {{ default \"\"; {lane} 1; }}");
-    }
-}
-
 fn header_variable(name: &str) -> String {
     format!("$http_{}", name.to_ascii_lowercase().replace('-', "_"))
-}
-
-/// nginx would take a host `unix` for the word in front of a socket's path; the point at its end makes it a name.
-fn address(target: &Target) -> String {
-    match &target.host {
-        Host::Name(name) if &**name == "unix" => format!("unix.:{}", target.port),
-        Host::Name(_) | Host::Address(IpAddr::V4(_) | IpAddr::V6(_)) => target.to_string(),
-    }
 }

@@ -39,9 +39,10 @@ pub fn is_alone(routes: &[Route<'_>]) -> bool {
     matches!(routes, [only] if only.listen.protocol == Protocol::Http && !only.listen.is_routed())
 }
 
-/// Of all other ports.
+/// Of all other ports of HTTP.
 pub fn sites(wanted: &DesiredConfig) -> Vec<SharedPort<'_>> {
-    let all = wanted.routes().into_iter().filter(|(_, routes)| !is_alone(routes));
+    let is_http = |routes: &[Route<'_>]| routes.iter().all(|route| route.listen.protocol.is_http());
+    let all = wanted.routes().into_iter().filter(|(_, routes)| is_http(routes) && !is_alone(routes));
     all.map(|(socket, routes)| SharedPort {
         port: socket.port,
         is_secured: routes.iter().any(|route| route.listen.protocol == Protocol::Https),

@@ -133,6 +133,14 @@ fn what_cannot_be_a_setting_of_a_router_is_said() {
             "nginx.ask: 0.0.0.0:1 is not at a loopback address",
         ),
         (
+            &[("router.kind", "nginx"), ("nginx.ask_stream", "0.0.0.0:1")],
+            "nginx.ask_stream: 0.0.0.0:1 is not at a loopback address",
+        ),
+        (
+            &[("router.kind", "nginx"), ("nginx.ask_stream", "127.0.0.1:8099")],
+            "nginx.ask_stream: 127.0.0.1:8099 is nginx.ask already",
+        ),
+        (
             &[("router.kind", "nginx"), ("nginx.certificate", "/etc/ssl/shop.crt")],
             "nginx.certificate: it takes nginx.key too, and that takes it",
         ),
