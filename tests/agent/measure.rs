@@ -375,6 +375,20 @@ fn calls_of_two_shares_are_never_told_together() {
     assert_eq!(timed.collect::<Vec<_>>(), [10, 5, 1, 15, 30]);
 }
 
+/// The rows of an interval are in the order of their shares, and not in that in which these came.
+#[test]
+fn a_share_that_was_told_stays_before_one_that_comes_in_the_same_interval() {
+    let mut counts = counts();
+    counts.take(&reading(1, vec![], vec![interval(0, 1, shared(1_000, [9, 1]))], 0), same);
+    assert_eq!(told_apart(&counts), [(Some(10), 1, 9, 1)]);
+    let both = || interval(0, 1, [shared(3_000, [7, 3]), shared(1_000, [18, 2])].concat());
+    let in_turn = [(Some(10), 1, 18, 2), (Some(30), 1, 7, 3)];
+    counts.take(&reading(1, vec![], vec![both()], 0), same);
+    assert_eq!(told_apart(&counts), in_turn, "while it goes on");
+    counts.take(&reading(1, vec![both()], vec![], 1), same);
+    assert_eq!(told_apart(&counts), in_turn, "once it is closed");
+}
+
 #[test]
 fn where_nobody_told_the_time_the_shares_are_told_apart_once_there_are_two() {
     let mut counts = counts();

@@ -211,6 +211,7 @@ impl StageCounts {
         self.gone += reading.gone.saturating_sub(self.gone_of_life);
         self.gone_of_life = self.gone_of_life.max(reading.gone);
         let mut was_open = std::mem::take(&mut self.open);
+        let told: Vec<Option<u8>> = was_open.iter().map(|open| open.percent).collect();
         let mut number = |interval: &Interval| {
             let mut known = None;
             was_open.retain(|open| {
@@ -222,7 +223,7 @@ impl StageCounts {
         };
         let read_to = self.read.interval;
         for closed in reading.closed.iter().filter(|closed| closed.to > read_to) {
-            let found = self.found_in(closed);
+            let found = self.found_in(closed, &told);
             let interval = number(closed);
             if closed.from < read_to {
                 // It holds what is counted already, and how much of it can't be told.
@@ -233,7 +234,7 @@ impl StageCounts {
             }
         }
         for open in &reading.open {
-            let Found { mut parts, mut asked } = self.found_in(open);
+            let Found { mut parts, mut asked } = self.found_in(open, &told);
             // An interval without calls has its number, too.
             if parts.is_empty() {
                 parts.push(Part::default());
@@ -277,8 +278,9 @@ impl StageCounts {
         }
     }
 
-    /// What an interval has of this split.
-    fn found_in(&self, interval: &Interval) -> Found {
+    /// What an interval has of this split: of shares that were told while they went on, and then of others. An interval doesn't say which of
+    /// its shares came first.
+    fn found_in(&self, interval: &Interval, told: &[Option<u8>]) -> Found {
         let (mut parts, mut asked) = (Vec::<Part>::new(), Sides::default());
         for row in &interval.rows {
             let key = &row.key;
@@ -300,6 +302,9 @@ impl StageCounts {
                 parts[at].groups.get_or_insert_default().add(which, more);
             }
         }
+        parts.sort_by_key(|part| {
+            told.iter().position(|percent| *percent == part.percent).unwrap_or(told.len())
+        });
         Found { parts, asked }
     }
 

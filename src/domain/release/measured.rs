@@ -17,7 +17,7 @@ use language::{Stage, Strategy, analysis::ChildMetric};
 
 /// One for each of what children told apart of a stage, all at interval 0. What they don't know of both versions is left out.
 pub fn judged(stage: &Stage, strata: &Strata, of: ChildMetric) -> Vec<Stratum> {
-    strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of)).collect()
+    strata.iter().filter_map(|(key, sides)| stratum(stage, *key, sides, of, false)).collect()
 }
 
 /// What was measured of base and new version; `None`: it isn't known of both.
@@ -115,11 +115,12 @@ pub fn dispersion<'s>(children: impl IntoIterator<Item = (&'s Summary, Vec<Split
     all
 }
 
-/// Both versions side by side, where both measured what is meant.
-pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric) -> Option<Stratum> {
+/// Both versions side by side, where both measured what is meant. `has_moved`: the shares of the stage changed while it went on. Calls of
+/// one name are ranked together, so what it orders now may not have the name that another split had at an earlier look.
+pub fn stratum(stage: &Stage, key: Key, sides: &Sides, of: ChildMetric, has_moved: bool) -> Option<Stratum> {
     let [baseline, canary] = samples(sides, of)?;
     let mut name = stage.name.clone();
-    if key.split != stage.new_traffic {
+    if has_moved || key.split != stage.new_traffic {
         let _ = write!(name, ", split {} %", key.split);
     }
     let share = stage.share_of(key.split);

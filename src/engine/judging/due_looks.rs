@@ -21,6 +21,8 @@ pub(super) struct DueLook {
     pub strategy: Arc<Strategy>,
     /// `None`: the whole release.
     pub stage: Option<usize>,
+    /// The stages whose shares changed while they went on.
+    pub moved: Vec<u8>,
     pub run: Run,
     pub now: Now,
     /// When the release began, in milliseconds since 1970.
@@ -148,6 +150,7 @@ fn look(release: &Release, run: &Run, now: Now) -> Option<DueLook> {
         id: release.id.to_string(),
         strategy: Arc::clone(&release.strategy),
         stage,
+        moved: release.facts.iter().filter_map(|dated| dated.fact.shares()).map(|(stage, _)| stage).collect(),
         run: run.clone(),
         now,
         started_ms: release.started.map_or(now.wall_ms, |started| started.wall_ms),

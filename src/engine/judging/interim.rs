@@ -220,11 +220,12 @@ impl Merged {
         }
     }
 
-    /// Both versions side by side, part by part.
+    /// Both versions side by side, part by part. `moved`: the stages whose shares changed while they went on.
     fn parts<'m>(
         &'m self,
         of: ChildMetric,
         strategy: &'m Strategy,
+        moved: &'m [u8],
     ) -> impl Iterator<Item = (MeasuredPart, Stratum)> + 'm {
         let stages = self
             .stages
@@ -237,7 +238,7 @@ impl Merged {
                 ChildMetric::ResponseTime => Cow::Borrowed(strata),
             };
             let part = |(key, sides): (&Key, &Sides)| {
-                let mut found = stratum(stage, *key, sides, of)?;
+                let mut found = stratum(stage, *key, sides, of, moved.contains(&at))?;
                 // Not every child knows how its calls are routed.
                 if strategy.is_sticky(Some(at.into())) && !found.assignment.is_sticky() {
                     found.assignment = Assignment::User;
@@ -287,7 +288,7 @@ impl Merged {
         let before = found.strata.len();
         let mut few = Vec::new();
         let strategy = self.pair.as_ref().map_or(&*due.strategy, |(_, strategy)| strategy);
-        for (part, now) in self.parts(of, strategy) {
+        for (part, now) in self.parts(of, strategy, &due.moved) {
             let new = match taken.get(&part) {
                 None => Some((now.baseline.clone(), now.canary.clone(), now.calls)),
                 Some(taken) => taken.left_of(&now),

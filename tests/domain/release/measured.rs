@@ -8,7 +8,7 @@ use analysis::{
 };
 use domain::release::{
     manager::Agents,
-    measured::{dispersion, effects, judged, splits},
+    measured::{dispersion, effects, judged, splits, stratum},
     strata::{Strata, Understood},
     summary::{Reported, Stratum, Summary},
 };
@@ -170,6 +170,28 @@ fn managers_reporting_no_splits_contribute_no_dispersion() {
     let bare = EffectsTold { times: None, errors: None, ..managers[0].effects.unwrap() };
     let bare = Summary { effects: Some(bare), ..managers[0].clone() };
     assert_eq!(effects([&bare], 50), effects([&Summary { effects: None, ..bare.clone() }], 50));
+}
+
+/// What one look ranked as what the stage ordered then, the next one may not rank together with what it orders now.
+#[test]
+fn once_its_shares_changed_each_split_of_a_stage_has_a_name_of_its_own() {
+    let of = |percent: u8| {
+        let [f1_calls, f2_calls, f1_errors, f2_errors] = [90, 10, 1, 1].map(Some);
+        Stratum { split: Some(percent), f1_calls, f2_calls, f1_errors, f2_errors, ..Stratum::default() }
+    };
+    let child = Summary { strata: vec![of(10), of(30)], ..summary("", StageStatus::InProgress) };
+    let names = |ordered: u8, has_moved: bool| {
+        let stage = Stage { new_traffic: ordered, name: "canary".to_owned(), ..stage() };
+        let strata = Strata::of([&child], ordered);
+        let all = strata.iter();
+        let all =
+            all.filter_map(|(key, sides)| stratum(&stage, *key, sides, ChildMetric::ErrorRate, has_moved));
+        all.map(|stratum| stratum.stage).collect::<Vec<_>>()
+    };
+    assert_eq!(names(10, false), ["canary", "canary, split 30 %"]);
+    let apart = ["canary, split 10 %", "canary, split 30 %"];
+    assert_eq!(names(10, true), apart);
+    assert_eq!(names(30, true), apart);
 }
 
 /// A child that goes over to another split later has calls under both, each held against its own.
