@@ -110,6 +110,11 @@ impl World {
         Self::start_in(tempfile::tempdir().unwrap(), client().build().unwrap(), change).await
     }
 
+    /// On the store that lies in a folder.
+    pub async fn on(folder: TempDir) -> Self {
+        Self::start_in(folder, client().build().unwrap(), |_| ()).await
+    }
+
     /// Stops the manager in order, and starts another one on the same store.
     pub async fn restart(self) -> Self {
         self.restart_with(|_| ()).await

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod folder;
+mod kills;
 mod life;
 mod status;
 mod table;

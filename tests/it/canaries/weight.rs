@@ -22,7 +22,7 @@ use crate::{
 const NOT_YET: &str = "{\"end_stage\":false}\n";
 
 /// A router that can be told of weights, and the release `shop`.
-async fn start() -> Player {
+pub(super) async fn start() -> Player {
     let mut player = life::start().await;
     player.capabilities["features"] = json!(["shares"]);
     player.polls().await;
@@ -52,7 +52,7 @@ fn question(player: &Player, known: &Value) -> Value {
     json!({"id": player.router, "strategy_id": "checkout-2", "stage_name": "canary", "shares": known})
 }
 
-async fn asks(player: &Player, known: Value) -> String {
+pub(super) async fn asks(player: &Player, known: Value) -> String {
     player.world.post("/end_stage", &question(player, &known)).await.ok().text()
 }
 
@@ -62,7 +62,7 @@ fn told_of(share: u16) -> String {
 }
 
 /// What everybody is shown of the shares, in percent.
-async fn shown(player: &Player) -> [Value; 3] {
+pub(super) async fn shown(player: &Player) -> [Value; 3] {
     let release = player.world.get("/api/v1/releases/checkout-2").await.ok().json();
     let service = player.shown("checkout-2").await;
     let [of_service, of_stage] =
@@ -77,7 +77,7 @@ fn all_say(canary: u8) -> [Value; 3] {
 }
 
 /// What the trail has of changed shares, from the first to the last.
-async fn trailed(player: &Player) -> Vec<Value> {
+pub(super) async fn trailed(player: &Player) -> Vec<Value> {
     let trail = player.world.get("/api/v1/audit?release=checkout-2&limit=1000").await.ok().json();
     let entries = trail["items"].as_array().unwrap().iter();
     let events = entries.flat_map(|entry| entry["events"].as_array().unwrap());

@@ -36,21 +36,26 @@ pub fn canary(port: u16, version: u8, weight: u8, transition: &str) -> String {
 /// Waits until agent and proxy give the canary so much, in units of 0.01 %.
 async fn gives(world: &Routers, canary: u16) {
     for node in &world.nodes {
-        node.until(&format!("it gives {canary} to the canary"), |status| {
-            let service = status.services.first();
-            service.is_some_and(|service| service.variations[1].share == canary)
-        })
-        .await;
-        // What the agent wants is one thing, and what its proxy does another.
-        node.until_proxy(&format!("its table gives {canary} to the canary"), |status| {
-            let service = status.services.iter().find(|service| service.name == "checkout");
-            service.is_some_and(|service| {
-                let found = service.variations.iter().find(|variation| variation.name == "canary");
-                found.map_or(0, |found| found.share) == canary
-            })
-        })
-        .await;
+        node_gives(node, canary).await;
     }
+}
+
+/// The same of one of them.
+pub async fn node_gives(node: &Node, canary: u16) {
+    node.until(&format!("it gives {canary} to the canary"), |status| {
+        let service = status.services.iter().find(|service| service.name == "checkout");
+        service.is_some_and(|service| service.variations[1].share == canary)
+    })
+    .await;
+    // What the agent wants is one thing, and what its proxy does another.
+    node.until_proxy(&format!("its table gives {canary} to the canary"), |status| {
+        let service = status.services.iter().find(|service| service.name == "checkout");
+        service.is_some_and(|service| {
+            let found = service.variations.iter().find(|variation| variation.name == "canary");
+            found.map_or(0, |found| found.share) == canary
+        })
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,14 +28,14 @@ mod manager;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/message.rs"]
 mod message;
-mod node;
+pub mod node;
 mod passed_below;
 mod passed_on;
 mod placed;
-mod processes;
+pub mod processes;
 mod releases;
 mod routed;
-mod routers;
+pub mod routers;
 #[path = "../../shared/loss/scale.rs"]
 mod scale;
 mod services;
@@ -46,7 +46,7 @@ mod site;
 mod stages;
 mod steering;
 mod stopped;
-mod users;
+pub mod users;
 #[path = "../../shared/loss/wait.rs"]
 pub mod wait;
 mod wrong;

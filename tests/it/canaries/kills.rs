@@ -1,0 +1,502 @@
+//! A canary ends as asked, whoever dies on its way, and after whatever fact was stored last; and one that is deprecated leaves nothing.
+//!
+//! | who | what is stored in the life of a canary | how it dies behind each of them |
+//! |---|---|---|
+//! | manager | commits: the release, what its router fetched, each weight, the stage skipped, the roll-out approved, what was reported, an abort, the end with the registered release | the log of its store is cut behind each commit, and another manager goes on from there |
+//! | agent | `state.json`: the offer, its plan, the stage in hand, weights that were told, who takes over, results that are owed, services that are let go | SIGKILL after one write, then after two, and so on, until it is through before it dies |
+//! | proxy | `table`: each share, who serves alone, a table without the service | SIGKILL at each write: of the process that serves, and of the one that holds the sockets |
+//!
+//! Whoever was not answered asks again, as operators and routers do; nobody else helps. The list on the left is that of the code: what is
+//! stored is seen as it comes, so a further fact is tried without a word here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    mem::MaybeUninit,
+    os::fd::AsFd as _,
+    path::{Path, PathBuf},
+};
+
+use ab_releases::DEFAULT_TENANT;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::{net::unix::pipe::Receiver, select};
+
+use super::{
+    ADOPTED, DEPRECATED, canary,
+    life::{state, stored},
+    weight::{self, asks, shown, trailed},
+    with_weight,
+};
+use crate::{
+    ab::player::Player,
+    deadline::until,
+    real_agents::{
+        canaries::{self as real, node_gives},
+        node::Node,
+        processes,
+        routers::{Routers, all_to},
+        users::{USERS, Users},
+        wait::wait_until,
+    },
+    world::World,
+};
+
+const ID: &str = "checkout-2";
+
+/// What somebody asks of a manager.
+#[derive(Debug)]
+enum Call {
+    /// An operator submits a manifest.
+    Submit(String),
+    /// The router takes the offer.
+    Fetch,
+    /// It asks whether it may end the stage.
+    Ask,
+    /// It says how far the stage is.
+    Report(u8),
+}
+
+impl Call {
+    /// Makes it, and says what was answered as far as the same call is always answered so.
+    async fn make(&self, player: &Player) -> String {
+        match self {
+            Self::Submit(manifest) => {
+                player.world.submit(manifest).await.ok();
+                String::new()
+            }
+            Self::Fetch => {
+                let offer = player.polls().await.1;
+                assert!(offer == ID || offer.is_empty(), "{offer}");
+                player.world.fetch(&player.router, ID).await.ok().text()
+            }
+            Self::Ask => asks(player, json!({})).await,
+            Self::Report(status) => {
+                let answer = player.reports(ID, "canary", *status, 10).await;
+                assert!(answer.status < 500, "{answer:?}");
+                String::new()
+            }
+        }
+    }
+}
+
+/// A canary begins and has two other weights, and then this happens.
+fn life(rest: impl IntoIterator<Item = Call>) -> Vec<Call> {
+    let weighs = |weight| Call::Submit(with_weight(&canary(2, ""), weight));
+    let begins = [Call::Submit(canary(2, "")), Call::Fetch, weighs(30), Call::Ask, weighs(5), Call::Ask];
+    begins.into_iter().chain(rest).collect()
+}
+
+/// What is in the files of a store.
+struct Files {
+    file: Vec<u8>,
+    log: Vec<u8>,
+}
+
+/// Of a log as SQLite writes it, in bytes.
+const LOG_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+
+impl Files {
+    fn of(world: &World) -> Self {
+        let url = world.store();
+        let file = url.strip_prefix("sqlite://").unwrap();
+        Self { file: fs::read(file).unwrap(), log: fs::read(format!("{file}-wal")).unwrap() }
+    }
+
+    /// Where the log can be cut so that it has whole commits: behind each frame that ends one.
+    fn commits(&self) -> Vec<usize> {
+        let word = |at: usize| u32::from_be_bytes(self.log[at..at + 4].try_into().unwrap());
+        let frame = FRAME_HEADER + word(8) as usize;
+        let frames = (LOG_HEADER..).step_by(frame).take_while(|at| at + frame <= self.log.len());
+        // What ends a commit says how large the file is then.
+        frames.filter(|at| word(at + 4) > 0).map(|at| at + frame).collect()
+    }
+
+    /// A manager on what was there once the log was so long.
+    async fn world_at(&self, cut: usize) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("choir.db"), &self.file).unwrap();
+        fs::write(folder.path().join("choir.db-wal"), &self.log[..cut]).unwrap();
+        World::on(folder).await
+    }
+}
+
+/// How everything stands with the canary: its release, the registered one, its shares, and each weight that it was given.
+async fn stands(player: &Player) -> (String, String, [Value; 3], Vec<Value>) {
+    let registered = stored(&player.world, DEFAULT_TENANT, "shop").await.0;
+    (state(player, ID).await, registered, shown(player).await, trailed(player).await)
+}
+
+/// Has the manager die behind each commit of a life. Gives how the canary ends.
+async fn the_manager_dies_behind_each_commit_of(life: &[Call]) -> String {
+    let player = weight::start().await;
+    let registered = stored(&player.world, DEFAULT_TENANT, "shop").await;
+    let before = Files::of(&player.world);
+    let (mut answers, mut ends) = (Vec::new(), Vec::new());
+    for call in life {
+        answers.push(call.make(&player).await);
+        ends.push(Files::of(&player.world).log.len());
+    }
+    let as_asked = stands(&player).await;
+    let after = Files::of(&player.world);
+    let Player { world, router, capabilities } = player;
+    world.stop().await;
+    let is_one_log = after.file == before.file && after.log.starts_with(&before.log);
+    assert!(is_one_log, "the log was folded into the file meanwhile: it has not all commits");
+
+    let mut interrupted = BTreeSet::new();
+    for cut in after.commits().into_iter().filter(|cut| *cut >= before.log.len()) {
+        // Nobody who asked was answered yet.
+        let first = ends.iter().position(|end| cut <= *end).unwrap_or(life.len());
+        let what = format!("dead in {:?}, with {cut} bytes of its log", life.get(first));
+        interrupted.insert(first);
+        let world = after.world_at(cut).await;
+        let player = Player { world, router: router.clone(), capabilities: capabilities.clone() };
+        for (call, answer) in life.iter().zip(&answers).skip(first) {
+            assert_eq!(call.make(&player).await, *answer, "{call:?}, {what}");
+        }
+        assert_eq!(stands(&player).await, as_asked, "{what}");
+        if as_asked.1 == registered.0 {
+            assert_eq!(stored(&player.world, DEFAULT_TENANT, "shop").await, registered, "{what}");
+        }
+        player.world.stop().await;
+    }
+    let writes = life.iter().enumerate().filter(|(_, call)| !matches!(call, Call::Ask));
+    let missed: Vec<_> = writes.filter(|(at, _)| !interrupted.contains(at)).collect();
+    assert!(missed.is_empty(), "nobody died in {missed:?}");
+    as_asked.0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_is_adopted_whichever_commit_was_its_managers_last() {
+    let adopted = life([Call::Submit(canary(2, ADOPTED)), Call::Report(2), Call::Ask, Call::Report(4)]);
+    assert_eq!(the_manager_dies_behind_each_commit_of(&adopted).await, "Done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_is_deprecated_whichever_commit_was_its_managers_last() {
+    let deprecated = life([Call::Submit(canary(2, DEPRECATED)), Call::Ask, Call::Report(5)]);
+    assert_eq!(the_manager_dies_behind_each_commit_of(&deprecated).await, "Aborted");
+}
+
+/// The writes of a file that is replaced as a whole each time, as the kernel tells of them.
+struct Writes {
+    told: Receiver,
+    file: &'static str,
+}
+
+impl Writes {
+    fn of(folder: &Path, file: &'static str) -> Self {
+        let told = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&told, folder, WatchFlags::MOVED_TO | WatchFlags::ONLYDIR).unwrap();
+        // It is no pipe, but is readable as one is: when there is something.
+        Self { told: Receiver::from_owned_fd_unchecked(told).unwrap(), file }
+    }
+
+    /// Waits until there were so many.
+    async fn number(&self, writes: u32) {
+        let mut seen = 0;
+        while seen < writes {
+            self.told.readable().await.unwrap();
+            match self.told.try_io(|| self.read()) {
+                Ok(more) => seen += more,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+    }
+
+    fn read(&self) -> io::Result<u32> {
+        let mut room = [MaybeUninit::uninit(); 4096];
+        let mut told = inotify::Reader::new(self.told.as_fd(), &mut room);
+        let mut seen = 0;
+        loop {
+            let one = told.next()?;
+            seen += u32::from(one.file_name().is_some_and(|name| name.to_bytes() == self.file.as_bytes()));
+            if told.is_buffer_empty() {
+                return Ok(seen);
+            }
+        }
+    }
+}
+
+/// Where something is kept, below the folder of an agent.
+type Kept = (&'static str, &'static str);
+
+const STATE: Kept = ("state", "state.json");
+const TABLE: Kept = ("proxy", "table");
+
+/// Has somebody die after the first write that follows from an order, then after two, and so on, until nobody died before all was done. Gives
+/// how often somebody died.
+async fn dies_after_each_write(
+    node: &mut Node,
+    (folder, file): Kept,
+    order: impl Future<Output = ()>,
+    mut dies: impl AsyncFnMut(&mut Node),
+    is_done: impl AsyncFn(&Node),
+) -> u32 {
+    let folder = node.folder.join(folder);
+    let mut writes = Writes::of(&folder, file);
+    order.await;
+    let mut deaths = 0;
+    loop {
+        let dies_first = select! {
+            biased;
+            () = writes.number(deaths + 1) => true,
+            () = is_done(&*node) => false,
+        };
+        if !dies_first {
+            return deaths;
+        }
+        writes = Writes::of(&folder, file);
+        dies(node).await;
+        deaths += 1;
+    }
+}
+
+async fn agent_dies(node: &mut Node) {
+    node.kill();
+    node.come_back();
+}
+
+/// Its table has one service, with one variation.
+async fn serves_one_alone(node: &Node) {
+    node.until_proxy("it serves one alone", |status| {
+        let [service] = &status.services[..] else { return false };
+        service.variations.len() == 1
+    })
+    .await;
+}
+
+/// Nothing leads the service any more.
+async fn is_gone(node: &Node) {
+    node.until("it leads nothing", |status| status.services.is_empty()).await;
+    node.until_proxy("its table is empty", |status| status.services.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_ends_as_asked_although_its_agent_dies_after_each_write() {
+    let Routers { site, mut nodes, at, a, b } = Routers::start(1, &[]).await;
+    let (manager, port, node) = (&site.manager, at[0].port(), &mut nodes[0]);
+    let order = async |version, weight, transition| {
+        manager.submit(&real::canary(port, version, weight, transition)).await;
+    };
+    let ends = async |canary: &str, state: &str| {
+        let ended = manager.ended(canary).await;
+        assert_eq!(ended["state"], state, "{ended:#}");
+    };
+    manager.submit(&real::shop(port, 1, &[a.at, b.at, b.at])).await;
+    let mut deaths = Vec::new();
+
+    // The first one brings the service here, and takes it away again.
+    let gives = async |node: &Node| node_gives(node, 1_000).await;
+    deaths.push(dies_after_each_write(node, STATE, order(2, 10, ""), agent_dies, gives).await);
+    let is_back = async |node: &Node| {
+        ends("checkout-2", "Aborted").await;
+        is_gone(node).await;
+    };
+    deaths.push(dies_after_each_write(node, STATE, order(2, 10, "Deprecated"), agent_dies, is_back).await);
+
+    // The second one stays, and nobody who calls notices that anybody dies.
+    order(3, 10, "").await;
+    node_gives(node, 1_000).await;
+    let users = Users::call(&at);
+    users.round().await;
+    let gives = async |node: &Node| node_gives(node, 3_000).await;
+    deaths.push(dies_after_each_write(node, STATE, order(3, 30, ""), agent_dies, gives).await);
+    let serves = async |node: &Node| {
+        ends("checkout-3", "Done").await;
+        node_gives(node, 10_000).await;
+    };
+    deaths.push(dies_after_each_write(node, STATE, order(3, 30, "Adopted"), agent_dies, serves).await);
+    users.round().await;
+    assert_eq!(users.of(0, 'B').len(), USERS);
+    users.end().await;
+    assert!(deaths.iter().all(|deaths| *deaths > 0), "each order is written down: {deaths:?}");
+    eprintln!("the agent died {deaths:?} times");
+}
+
+/// The process of a proxy that serves, or the one that holds its sockets.
+fn process(node: &Node, serves: bool) -> Option<u32> {
+    let mut all = node.proxy_processes().into_iter();
+    all.find(|one| one.arguments.contains("--serving") == serves).map(|one| one.pid)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_ends_as_asked_although_its_proxy_dies_at_each_table() {
+    let world = Routers::start(1, &[]).await;
+    world.submit("checkout-0", &all_to("A")).await;
+    world.site.manager.ended("checkout-0").await;
+    world.all_give(0).await;
+    let Routers { site, mut nodes, at, a, b } = world;
+    let (manager, port, node) = (&site.manager, at[0].port(), &mut nodes[0]);
+    manager.submit(&real::shop(port, 1, &[a.at, b.at])).await;
+    let users = Users::call(&at);
+    users.round().await;
+
+    // In turn the one that serves, and the one that starts it again: of both at once nobody would be left.
+    let (mut serving_deaths, mut deaths) = (0, 0);
+    for (weight, transition, share) in [(10, "", 1_000), (40, "", 4_000), (40, "Adopted", 10_000)] {
+        let order = async { manager.submit(&real::canary(port, 2, weight, transition)).await };
+        let dies = async |node: &mut Node| {
+            let serves = deaths % 2 == 0;
+            deaths += 1;
+            serving_deaths += usize::from(serves);
+            let dying = process(node, serves).expect("it runs");
+            assert!(processes::kill(dying));
+            wait_until("another one is in its place", async || {
+                process(node, serves).is_some_and(|next| next != dying)
+            })
+            .await;
+            node.until_proxy("it answers, and has somebody who would start it again", |status| status.held)
+                .await;
+        };
+        let is_done = async |node: &Node| {
+            if transition == "Adopted" {
+                let ended = manager.ended("checkout-2").await;
+                assert_eq!(ended["state"], "Done", "{ended:#}");
+            }
+            node_gives(node, share).await;
+        };
+        let died = dies_after_each_write(node, TABLE, order, dies, is_done).await;
+        assert!(died > 0, "{weight} % {transition} is written down");
+        users.round().await;
+    }
+    assert_eq!(users.of(0, 'B').len(), USERS);
+    // What the process that served had in flight is gone with it, and a connection to it tells that to whoever calls next.
+    let lost = users.lost().await;
+    assert!(lost.len() <= serving_deaths * USERS, "{serving_deaths} deaths: {lost:#?}");
+    let users = Users::call(&at);
+    users.round().await;
+    users.end().await;
+    eprintln!(
+        "of the proxy died {deaths}, of these {serving_deaths} that served; {} calls were lost",
+        lost.len()
+    );
+}
+
+/// All that a canary may not leave: addresses at which the proxy listens, what is in the folders of agent and proxy, what is registered.
+#[derive(Debug, PartialEq)]
+struct Left {
+    listening: BTreeSet<String>,
+    files: BTreeMap<PathBuf, String>,
+    registered: Vec<String>,
+}
+
+/// What may differ: the number of the table, how many offers and results there were, and how far calls were counted.
+const GROWS: [&str; 4] = ["epoch", "generation", "count", "cursor"];
+
+impl Left {
+    async fn at(node: &Node, store: &Path) -> Self {
+        let pids = node.proxy_processes().into_iter().map(|one| one.pid);
+        let listening = listening(&pids.collect::<Vec<_>>());
+        let mut files = BTreeMap::new();
+        for folder in ["state", "proxy"] {
+            read_all(&node.folder.join(folder), &mut files);
+        }
+        let mut store = SqliteConnection::connect(&format!("sqlite://{}", store.display())).await.unwrap();
+        let rows = "SELECT json_array(tenant, kind, name, id, detail, at_ms, actor, removed_ms) FROM registered \
+                    ORDER BY tenant, kind, name";
+        let registered = sqlx::query_scalar(rows).fetch_all(&mut store).await.unwrap();
+        store.close().await.unwrap();
+        Self { listening, files, registered }
+    }
+}
+
+/// Where these processes wait for connections and datagrams: the kernel's table, and the address as it stands there.
+fn listening(pids: &[u32]) -> BTreeSet<String> {
+    let open =
+        pids.iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten());
+    let open: BTreeSet<PathBuf> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+    let mut found = BTreeSet::new();
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (local, remote, inode) = (fields[1], fields[2], fields[9]);
+            // What is connected has a port at its other end.
+            if remote.ends_with(":0000") && open.contains(Path::new(&format!("socket:[{inode}]"))) {
+                found.insert(format!("{table} {local}"));
+            }
+        }
+    }
+    found
+}
+
+/// What is in the files of a folder, but for logs and for what [`GROWS`].
+fn read_all(folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        // The latter is a file that is about to be in the place of another one.
+        let is_passing = ["log", "new"].iter().any(|end| path.extension().is_some_and(|of| of == *end));
+        if kind.is_dir() {
+            files.insert(path.clone(), "a folder".to_owned());
+            read_all(&path, files);
+        } else if !kind.is_file() {
+            files.insert(path, format!("{kind:?}"));
+        } else if !is_passing {
+            let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+            files.insert(path.clone(), without_what_grows(&path, text));
+        }
+    }
+}
+
+fn without_what_grows(path: &Path, text: String) -> String {
+    let json: &str = match path.file_name().and_then(|name| name.to_str()) {
+        // The first line is a sum over what follows.
+        Some("table") => text.split_once('\n').unwrap().1,
+        Some("state.json") => &text,
+        _ => return text,
+    };
+    let mut value: Value = serde_json::from_str(json).unwrap();
+    GROWS.iter().for_each(|grows| {
+        value.as_object_mut().unwrap().remove(*grows);
+    });
+    value.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_was_deprecated_leaves_everything_as_if_it_had_not_been() {
+    let world = Routers::start(1, &[]).await;
+    let (manager, node, port) = (&world.site.manager, &world.nodes[0], world.at[0].port());
+    // Something else is led there, which is none of its business.
+    let wares = world.strategy("wares-0", &all_to("A")).replace("name: checkout\n", "name: wares\n");
+    let wares = wares.replace(&format!("{{port: {port}}}"), &format!("{{port: {}}}", node.at.port()));
+    manager.submit(&wares).await;
+    manager.ended("wares-0").await;
+    manager.submit(&real::shop(port, 1, &[world.a.at, world.b.at])).await;
+    node.is_at_rest().await;
+    serves_one_alone(node).await;
+    let store = world.site.folder().join("manager/choir.db");
+    let look = async || Left::at(node, &store).await;
+    // What the agent knows is written down a moment after it says so.
+    let is_at_rest =
+        |text: &String| ["wares-0", r#""work":null"#, r#""owed":[]"#].iter().all(|one| text.contains(one));
+    let before = until(
+        "the end of the first release is written down",
+        async || look().await,
+        |left| left.files.values().any(is_at_rest),
+    )
+    .await;
+    assert!(!before.listening.is_empty(), "the proxy listens");
+
+    manager.submit(&real::canary(port, 2, 10, "")).await;
+    node_gives(node, 1_000).await;
+    let users = Users::call(&world.at);
+    wait_until("the canary has calls", async || world.b.calls() > 50).await;
+    users.end().await;
+    manager.submit(&real::canary(port, 2, 30, "")).await;
+    node_gives(node, 3_000).await;
+    let between = look().await;
+    let changed: Vec<_> =
+        between.files.iter().filter(|(path, text)| before.files.get(*path) != Some(text)).collect();
+    assert!(changed.len() >= 2, "state and table have it while it lives: {changed:#?}");
+
+    manager.submit(&real::canary(port, 2, 30, "Deprecated")).await;
+    let ended = manager.ended("checkout-2").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    serves_one_alone(node).await;
+    node.is_at_rest().await;
+    until("everything is as it was", async || look().await, |left| *left == before).await;
+}
