@@ -19,6 +19,7 @@ mod bodies;
 )]
 #[path = "../../tests/page/browser/mod.rs"]
 mod browser;
+mod canaries;
 #[allow(dead_code, reason = "tests have more to wait for")]
 #[path = "../../tests/shared/deadline.rs"]
 mod deadline;
@@ -38,6 +39,13 @@ mod planning;
 #[path = "../../tests/shared/ports.rs"]
 mod ports;
 mod postgres;
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "tests look at what they find, and end where that can't be read"
+)]
+#[path = "../../tests/it/real_agents/processes.rs"]
+mod processes;
 #[allow(dead_code, reason = "tests draw more kinds of numbers")]
 #[path = "../../tests/shared/random.rs"]
 mod random;
@@ -91,6 +99,10 @@ pub enum Row {
     Nodes,
     /// A function that moves from one agent to another.
     Migration,
+    /// One of many manifests of canaries changes in the folder that is watched.
+    CanaryFolder,
+    /// Another weight of a canary, until it is in force.
+    CanaryWeight,
     /// Nodes and workflows in Redis.
     Mirror,
 }
@@ -149,6 +161,8 @@ pub struct Sizes {
     /// Functions that are placed, and nodes for them.
     pub placed_functions: usize,
     pub nodes: usize,
+    /// Canaries in a folder.
+    pub canaries: usize,
     /// Runs of what is simulated.
     pub simulated_runs: u64,
     pub connections: usize,
@@ -165,6 +179,7 @@ impl Sizes {
             plan_children: if quick { 10_000 } else { 1_000_000 },
             placed_functions: if quick { 10_000 } else { 100_000 },
             nodes: if quick { 1_000 } else { 10_000 },
+            canaries: if quick { 50 } else { 1_000 },
             simulated_runs: if quick { 500 } else { 20_000 },
             connections: arguments.connections,
             round: Duration::from_secs(arguments.seconds.unwrap_or(if quick { 1 } else { 3 })),

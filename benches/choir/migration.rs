@@ -26,7 +26,7 @@ const MOVES: usize = 20;
 const LIMIT_MS: f64 = 250.0;
 
 /// Ends with what runs it.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -41,11 +41,13 @@ fn program() -> Command {
     command
 }
 
-fn manager(folder: &Path) -> anyhow::Result<(Process, SocketAddr)> {
+/// `set`: `KEY=VALUE`.
+pub(crate) fn manager(folder: &Path, set: &[&str]) -> anyhow::Result<(Process, SocketAddr)> {
     let mut command = program();
-    let store = format!("sqlite://{}", folder.join("migration.db").display());
+    let store = format!("sqlite://{}", folder.join("manager.db").display());
     command.args(["serve", "--log-level", "error", "--listen", "127.0.0.1:0", "--store", &store]);
     command.args(["--functions", env!("CARGO_MANIFEST_DIR")]).current_dir(folder).stdout(Stdio::piped());
+    command.args(set.iter().flat_map(|set| ["--set", set]));
     let mut process = Process(command.spawn()?);
     let mut line = String::new();
     BufReader::new(process.0.stdout.take().context("the manager has no output")?).read_line(&mut line)?;
@@ -54,7 +56,13 @@ fn manager(folder: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     Ok((process, address.parse()?))
 }
 
-fn agent(folder: &Path, name: &str, manager: SocketAddr) -> anyhow::Result<Process> {
+/// `more`: further arguments, where its proxy listens among them.
+pub(crate) fn agent(
+    folder: &Path,
+    name: &str,
+    manager: SocketAddr,
+    more: &[&str],
+) -> anyhow::Result<Process> {
     let folder = folder.join(name);
     std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
     let below = |file: &str| folder.join(file).display().to_string();
@@ -68,18 +76,16 @@ fn agent(folder: &Path, name: &str, manager: SocketAddr) -> anyhow::Result<Proce
         "--name",
         name,
     ]);
-    command.args(["--at", "52.52,13.405", "--listen", "127.0.0.1:0"]);
+    command.args(["--at", "52.52,13.405"]).args(more);
     for (flag, file) in [("--state", "state"), ("--control", "agent.sock"), ("--proxy", "proxy.sock")] {
         command.args([flag, &below(file)]);
     }
-    for set in [format!("proxy.state={}", below("proxy")), "node.placements=true".to_owned()] {
-        command.args(["--set", &set]);
-    }
+    command.args(["--set", &format!("proxy.state={}", below("proxy"))]);
     Ok(Process(command.current_dir(&folder).spawn()?))
 }
 
 /// What a manager answers.
-async fn ask(http: &Client, manager: SocketAddr, path: &str) -> anyhow::Result<Value> {
+pub(crate) async fn ask(http: &Client, manager: SocketAddr, path: &str) -> anyhow::Result<Value> {
     Ok(http.get(format!("http://{manager}/api/v1{path}")).send().await?.error_for_status()?.json().await?)
 }
 
@@ -97,8 +103,9 @@ impl Bench {
         say("a function moves between two agents");
         let folder = self.folder.join("migration");
         std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        let (_manager, at) = manager(&folder)?;
-        let _agents = [agent(&folder, "one", at)?, agent(&folder, "two", at)?];
+        let (_manager, at) = manager(&folder, &[])?;
+        let takes_part = ["--listen", "127.0.0.1:0", "--set", "node.placements=true"];
+        let _agents = [agent(&folder, "one", at, &takes_part)?, agent(&folder, "two", at, &takes_part)?];
         let http = Client::builder().no_proxy().build()?;
         let end = Instant::now() + PREPARATION;
         let workflow = json!({"functions": [{

@@ -99,6 +99,12 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Migration) {
         bench.migration().await?;
     }
+    if wanted(Row::CanaryFolder) {
+        bench.canary_folder().await?;
+    }
+    if wanted(Row::CanaryWeight) {
+        bench.canary_weight().await?;
+    }
     if wanted(Row::Mirror) {
         bench.mirror().await?;
     }
