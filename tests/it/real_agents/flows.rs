@@ -1,5 +1,7 @@
 //! What isn't HTTP alone, behind the proxy of an own agent: connections of TCP, flows of UDP, and TLS, opened and not.
 
+mod cycles;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
