@@ -1,13 +1,15 @@
 //! A canary ends as asked, whoever dies on its way, and after whatever fact was stored last; and one that is deprecated leaves nothing.
 //!
-//! | who | what is stored in the life of a canary | how it dies behind each of them |
-//! |---|---|---|
-//! | manager | commits: the release, what its router fetched, each weight, the stage skipped, the roll-out approved, what was reported, an abort, the end with the registered release | the log of its store is cut behind each commit, and another manager goes on from there |
-//! | agent | `state.json`: the offer, its plan, the stage in hand, weights that were told, who takes over, results that are owed, services that are let go | SIGKILL after one write, then after two, and so on, until it is through before it dies |
-//! | proxy | `table`: each share, who serves alone, a table without the service | SIGKILL at each write: of the process that serves, and of the one that holds the sockets |
+//! - The *manager* stores commits: the release, what its router fetched, each weight, that the stage is skipped and the roll-out approved,
+//!   what was reported, an abort, the end with the registered release. The log of its store is cut behind each of them, and another manager
+//!   goes on from there.
+//! - The *agent* stores `state.json`: the offer, its plan, the stage in hand, weights that it was told, who takes over, results that are owed,
+//!   services that are let go. It is killed after one write, then after two, and so on, until it is through before it dies.
+//! - The *proxy* stores `table`: each share, who serves alone. At each write the process that serves is killed, or the one that holds the
+//!   sockets.
 //!
-//! Whoever was not answered asks again, as operators and routers do; nobody else helps. The list on the left is that of the code: what is
-//! stored is seen as it comes, so a further fact is tried without a word here.
+//! Whoever was not answered asks again, as operators and routers do; nobody else helps. What is stored is seen as it comes, so a further
+//! fact is tried without a word here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -52,7 +52,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("adopt", "the resources of the canary replace those of the release", NotYet("Runtimes")),
     ("deprecate", "the original services serve as before", By("a_canary_is_deprecated_and_the_release_is_as_it_was")),
     ("deprecate", "the copies of services are deleted", Kubernetes),
-    ("deprecate", "everything of the canary is deleted", By("a_first_canary_that_is_deprecated_leaves_its_proxy_as_it_was")),
+    ("deprecate", "everything of the canary is deleted", By("a_canary_that_was_deprecated_leaves_everything_as_if_it_had_not_been")),
     ("deprecate", "the canary tells it in its status, where that is needed", By("conditions_say_where_a_canary_stands_over_its_whole_life")),
     ("deprecate", "for users it is as if there had been nothing", By("weight_10_adopted_and_no_call_is_lost")),
     ("scaling", "neither do weights follow from numbers of instances, nor these from weights", By("a_weight_is_the_same_however_many_targets_a_version_has")),
@@ -97,7 +97,8 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
+    include_str!("kills.rs"),
     include_str!("life.rs"),
     include_str!("status.rs"),
     include_str!("../real_agents/flows.rs"),
