@@ -1,15 +1,29 @@
 //! Routers that the manager leads by itself: an agent for each, in this process, which calls the manager as any other does but for the
 //! network. So a router that is led from here does nothing that one with an agent beside it doesn't.
 //!
+//! Those whose settings name the same proxy lead it together ([`agent::data_plane::SharedProxy`]), each for the releases that its labels fit: so
+//! these go on next to each other.
+//!
 //! Each is a child with a token of its own, made up at each start, so nobody else speaks for it.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use agent::{Within, link};
+use agent::{
+    Within,
+    data_plane::{BuiltInProxy, SharedProxy},
+    link,
+    settings::{FrontSettings, ProxySettings},
+};
 use http_api::{
     InProcess,
     auth::{ChildTokens, Token},
@@ -36,6 +50,15 @@ pub(super) struct RouterCredentials(Vec<(LedRouter, String)>);
 impl RouterCredentials {
     /// Gives each a token that the manager knows.
     pub fn new(routers: Vec<LedRouter>, children: &mut ChildTokens) -> anyhow::Result<Self> {
+        for (control, led) in by_proxy(&routers) {
+            let mut starting = led.iter().filter(|(_, proxy)| proxy.start.is_some()).map(|(name, _)| name);
+            if let (Some(first), Some(second)) = (starting.next(), starting.next()) {
+                anyhow::bail!(
+                    "the routers {first} and {second} lead one proxy, {}, and each would start it: set proxy.start to false in all but one",
+                    control.display()
+                );
+            }
+        }
         let mut led = Vec::new();
         for router in routers {
             anyhow::ensure!(
@@ -53,13 +76,42 @@ impl RouterCredentials {
     /// Leads them until `stop`. `manager`: the calls of children.
     pub async fn run(self, manager: InProcess, stop: CancellationToken) {
         let manager: Arc<dyn link::InProcess> = Arc::new(Here(manager));
+        let shared = shared_proxies(self.0.iter().map(|(led, _)| led));
         let mut all = JoinSet::new();
         for (LedRouter { name, settings }, token) in self.0 {
-            let within = Within { manager: Arc::clone(&manager), id: name, token };
+            let proxy = shared.get(&name).cloned();
+            let within = Within { manager: Arc::clone(&manager), id: name, token, proxy };
             all.spawn(lead(settings, within, stop.clone()));
         }
         while all.join_next().await.is_some() {}
     }
+}
+
+/// The proxies that they lead, by the control socket of each, and who leads it.
+fn by_proxy<'r>(
+    led: impl IntoIterator<Item = &'r LedRouter>,
+) -> BTreeMap<&'r Path, Vec<(&'r str, &'r ProxySettings)>> {
+    let mut by_proxy: BTreeMap<&Path, Vec<(&str, &ProxySettings)>> = BTreeMap::new();
+    for LedRouter { name, settings } in led {
+        if let FrontSettings::Proxy(proxy) = &settings.front {
+            by_proxy.entry(&proxy.control).or_default().push((name.as_str(), proxy));
+        }
+    }
+    by_proxy
+}
+
+/// The proxies that are led by several of them, by the names of these. Must be called in a runtime of tokio.
+fn shared_proxies<'r>(led: impl IntoIterator<Item = &'r LedRouter>) -> BTreeMap<String, Arc<SharedProxy>> {
+    let mut shared = BTreeMap::new();
+    for led in by_proxy(led).into_values().filter(|led| led.len() > 1) {
+        let starts = led.iter().find(|(_, proxy)| proxy.start.is_some()).or(led.first());
+        let Some((_, settings)) = starts else { continue };
+        let names: BTreeSet<String> = led.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let front = Arc::new(BuiltInProxy::new(ProxySettings::clone(settings)));
+        let proxy = SharedProxy::new(front, names.clone());
+        shared.extend(names.into_iter().map(|name| (name, Arc::clone(&proxy))));
+    }
+    shared
 }
 
 async fn lead(settings: agent::Settings, within: Within, stop: CancellationToken) {

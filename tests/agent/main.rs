@@ -24,6 +24,7 @@ mod process;
 mod reports;
 mod runners;
 mod scripted;
+mod shared_proxy;
 mod state_machine;
 mod tinyfaas;
 mod wasm;

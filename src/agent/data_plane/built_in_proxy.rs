@@ -287,6 +287,13 @@ impl DataPlane for BuiltInProxy {
         Box::pin(self.look_now())
     }
 
+    fn serves(&self) -> Answer<'_, Result<Vec<ServiceForm>, Trouble>> {
+        Box::pin(async {
+            let table: Result<TableForm, ClientError> = self.client.get("/table").await;
+            table.map(|table| table.services).map_err(|error| of_proxy(&error))
+        })
+    }
+
     fn changed(&self) -> Answer<'_, ()> {
         Box::pin(self.ends.next())
     }

@@ -7,16 +7,21 @@
 //! |---|---|---|
 //! | `built_in_proxy.rs` | the proxy beside the agent, over its control socket | functions and services |
 //! | `reachability.rs` | which targets of services that proxy can reach | |
+//! | `shared_proxy.rs` | that proxy, led by several agents of one process at the same time; with `once.rs` and `shared_counts.rs` | a part each |
 //! | `external_router.rs` | an nginx or an `HAProxy`, led by [`router::controller::Lead`] | services |
 
 mod built_in_proxy;
 mod external_router;
+mod once;
 mod reachability;
+mod shared_counts;
+mod shared_proxy;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use call_metrics::Cursor;
 use model::traffic::OpenPorts;
+use proxy::form::ServiceForm;
 use router::{
     Operations,
     controller::{Draining, Phase},
@@ -33,6 +38,7 @@ use traffic::{
 pub use self::{
     built_in_proxy::{BuiltInProxy, table_form},
     external_router::ExternalRouter,
+    shared_proxy::{Former, Part, SharedProxy},
 };
 use crate::{
     control::form::ProxyStatus,
@@ -56,6 +62,11 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
 
     /// What is in force. Trouble: it can't be asked.
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>>;
+
+    /// What the table in force has, as it was told. One that isn't led by tables has nothing to say of that.
+    fn serves(&self) -> Answer<'_, Result<Vec<ServiceForm>, Trouble>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// Waits until it is to be looked at at once. One that is beside no process of its own waits for ever.
     fn changed(&self) -> Answer<'_, ()> {

@@ -42,7 +42,7 @@ use self::{
 use crate::{
     content::{Content, ContentError},
     control::{self, Control, ControlError, Order},
-    data_plane::{BuiltInProxy, DataPlane, ExternalRouter},
+    data_plane::{BuiltInProxy, DataPlane, ExternalRouter, Part, SharedProxy},
     events::{EventsError, Relay},
     link::{About, InProcess, LinkError, Manager},
     runtime::{RuntimeError, VersionId},
@@ -92,6 +92,8 @@ pub struct Within {
     pub id: String,
     /// Proves that; a secret.
     pub token: String,
+    /// The proxy that it leads with others of this process; `None`: what its settings name is its own.
+    pub proxy: Option<Arc<SharedProxy>>,
 }
 
 impl fmt::Debug for Within {
@@ -152,7 +154,9 @@ impl Driver {
     fn start(settings: Settings, within: Option<Within>) -> Result<Self, RunError> {
         let memory = Memory::open(&settings.state)?;
         let mut state = memory.state()?;
-        let (manager, joins) = if let Some(Within { manager, id, token }) = within {
+        let mut part = None;
+        let (manager, joins) = if let Some(Within { manager, id, token, proxy }) = within {
+            part = proxy.map(|proxy| proxy.join(&id, (&state).into()));
             state.id = Some(id);
             (Manager::in_process(manager, token)?, false)
         } else {
@@ -171,7 +175,7 @@ impl Driver {
         let relay =
             settings.node.as_ref().map(|node| Relay::open(&settings.state, &node.events)).transpose()?;
         let relay = relay.map(Arc::new);
-        let tools = Self::tools(&settings, manager, relay.as_deref())?;
+        let tools = Self::tools(&settings, manager, relay.as_deref(), part)?;
         let (sender, orders) = mpsc::channel(ORDERS);
         let driver = sender.clone();
         let control = control::open(&settings.control, settings.metrics, sender)?;
@@ -211,10 +215,17 @@ impl Driver {
         })
     }
 
-    fn tools(settings: &Settings, manager: Manager, relay: Option<&Relay>) -> Result<Tools, RunError> {
-        let front: Box<dyn DataPlane> = match &settings.front {
-            FrontSettings::Proxy(proxy) => Box::new(BuiltInProxy::new(proxy.clone())),
-            FrontSettings::Router(router) => {
+    /// `part`: what it leads of a proxy that it shares.
+    fn tools(
+        settings: &Settings,
+        manager: Manager,
+        relay: Option<&Relay>,
+        part: Option<Part>,
+    ) -> Result<Tools, RunError> {
+        let front: Box<dyn DataPlane> = match (part, &settings.front) {
+            (Some(part), _) => Box::new(part),
+            (None, FrontSettings::Proxy(proxy)) => Box::new(BuiltInProxy::new(proxy.clone())),
+            (None, FrontSettings::Router(router)) => {
                 Box::new(ExternalRouter::open(router, &settings.state.join("router"))?)
             }
         };
