@@ -369,7 +369,9 @@ async fn what_is_refused_is_refused_to_one_and_the_others_go_on() {
         tokio::join!(a.apply(&of_a), b.apply(&closed), c.apply(&of_c), d.apply(&taken));
     a_told.unwrap();
     c_told.unwrap();
-    for (refused, why) in [(b_told, "1"), (d_told, "the services shop and stall would both have")] {
+    for (refused, why) in
+        [(b_told, "on port 7 no calls are taken"), (d_told, "the services shop and stall would both have")]
+    {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind, TroubleKind::Refused, "{}", refused.text);
         assert!(refused.text.contains(why), "{}", refused.text);

@@ -117,6 +117,71 @@ async fn routers_in_the_managers_own_configuration_are_led_as_those_of_agents_ar
     assert!(shown.contains("checkout") && shown.contains("edge-1"), "{shown}");
 }
 
+/// Without it the second release would wait until the first is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_releases_at_one_proxy_go_on_next_to_each_other() {
+    let ports = [free_port(), free_port()];
+    let at = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let site = Site::prepared(|folder| {
+        let named = folder.join("routers");
+        std::fs::create_dir_all(&named).unwrap();
+        let lead = |lane: &str, rest: String| {
+            let control = folder.join("proxy.sock");
+            let text = format!(
+                "agent:\n  at: 52.52,13.405\n  labels: lane={lane}\nproxy:\n  control: {}\n{rest}",
+                control.display()
+            );
+            std::fs::write(named.join(format!("{lane}.yml")), text).unwrap();
+        };
+        lead("one", format!("  listen: {}, {}\n", at[0], at[1]));
+        lead("two", "  start: false\n".to_owned());
+        let data = folder.join("manager/data");
+        vec![format!("routers.folder={}", named.display()), format!("serve.data={}", data.display())]
+    });
+    let mut site = site.await;
+    site.manager.knows(2).await;
+    let (a, b) = (Backend::start('A'), Backend::start('B'));
+    for (id, lane, service, port) in [("r1", "one", "shop", ports[0]), ("r2", "two", "till", ports[1])] {
+        let text = strategy(id, port, [("A", a.at), ("B", b.at)], &two_stages("600s"));
+        let text = text.replace("env: prod", &format!("lane: {lane}")).replace("checkout", service);
+        site.manager.submit(&text).await;
+    }
+    let proxy = ProxyClient::new(site.folder().join("proxy.sock"));
+    let shares = async |wanted: [(&str, &[u16]); 2]| {
+        wait_until(&format!("it shares {wanted:?}"), async || {
+            let status: Option<ProxyStatus> = proxy.get("/status").await.ok();
+            let Some(status) = status else { return false };
+            let of = |name: &str| {
+                let service = status.services.iter().find(|service| service.name == name)?;
+                Some(service.variations.iter().map(|one| one.share).collect::<Vec<_>>())
+            };
+            wanted.iter().all(|(name, shares)| of(name).as_deref() == Some(*shares))
+        })
+        .await;
+    };
+    let both: [(&str, &[u16]); 2] = [("shop", &[9_000, 1_000]), ("till", &[9_000, 1_000])];
+    shares(both).await;
+    let users = Users::call(&at);
+    users.round().await;
+    let before = [users.of(0, 'B'), users.of(1, 'B')];
+    // Each of them says anew what it leads, and neither drops what is the other's.
+    site.manager.kill();
+    users.round().await;
+    site.manager.come_back().await;
+    shares(both).await;
+    users.round().await;
+    assert_eq!([users.of(0, 'B'), users.of(1, 'B')], before, "nobody moves");
+
+    site.manager.act("r1", "abort").await;
+    let ended = site.manager.ended("r1").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    shares([("shop", &[10_000]), ("till", &[9_000, 1_000])]).await;
+    users.round().await;
+    assert_eq!(users.of(1, 'B'), before[1], "the other one goes on as it was");
+    assert_eq!(site.manager.state("r2").await.as_deref(), Some("Running"));
+    users.end().await;
+}
+
 /// What people are told of a router by the command for agents.
 fn asked(control: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
@@ -144,4 +209,27 @@ fn a_file_that_cant_be_used_keeps_the_manager_from_starting_and_says_why() {
         assert!(said.contains(why), "{said}");
         std::fs::remove_file(named.join(file)).unwrap();
     }
+}
+
+#[test]
+fn one_proxy_is_started_by_one_of_those_who_lead_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join("routers");
+    std::fs::create_dir(&named).unwrap();
+    let control = folder.path().join("proxy.sock");
+    for name in NAMES {
+        let text = format!("proxy:\n  control: {}\n", control.display());
+        std::fs::write(named.join(format!("{name}.yml")), text).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
+    command.arg("--set").arg(format!("routers.folder={}", named.display()));
+    let ended = command.output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success(), "{said}");
+    let why = format!(
+        "the routers edge-1 and edge-2 lead one proxy, {}, and each would start it: set proxy.start to false in all but one",
+        control.display()
+    );
+    assert!(said.contains(&why), "{said}");
 }
