@@ -5,10 +5,13 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, process::Command, 
 use agent::control::{client::Client, form::Status};
 use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
 
+use serde_json::Value;
+
 use super::{
+    canaries::{canary, shop},
     routers::{strategy, two_stages},
     site::Site,
-    users::{Backend, Users},
+    users::{Backend, USERS, Users},
     wait::wait_until,
 };
 use crate::ports::free_port;
@@ -117,9 +120,27 @@ async fn routers_in_the_managers_own_configuration_are_led_as_those_of_agents_ar
     assert!(shown.contains("checkout") && shown.contains("edge-1"), "{shown}");
 }
 
-/// Without it the second release would wait until the first is over.
+/// What a proxy was told of a service; `None`: it leads none of this name.
+async fn told_of(proxy: &ProxyClient, service: &str) -> Option<String> {
+    let table: Value = proxy.get("/table").await.unwrap();
+    let services = table["services"].as_array().unwrap();
+    Some(services.iter().find(|one| one["name"] == service)?.to_string())
+}
+
+/// Waits until a proxy gives the canary of a service so much, in units of 0.01 %.
+async fn gives(proxy: &ProxyClient, service: &str, canary: u16) {
+    wait_until(&format!("the canary of {service} gets {canary}"), async || {
+        let status: Option<ProxyStatus> = proxy.get("/status").await.ok();
+        let services = status.iter().flat_map(|status| &status.services);
+        let mut variations = services.filter(|one| one.name == service).flat_map(|one| &one.variations);
+        variations.find(|one| one.name == "canary").is_some_and(|one| one.share == canary)
+    })
+    .await;
+}
+
+/// Two that lead one proxy, each for the canaries of one release: otherwise the second of them would wait until the first is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_releases_at_one_proxy_go_on_next_to_each_other() {
+async fn canaries_of_two_releases_go_on_next_to_each_other_at_one_proxy() {
     let ports = [free_port(), free_port()];
     let at = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let site = Site::prepared(|folder| {
@@ -141,45 +162,46 @@ async fn two_releases_at_one_proxy_go_on_next_to_each_other() {
     let mut site = site.await;
     site.manager.knows(2).await;
     let (a, b) = (Backend::start('A'), Backend::start('B'));
-    for (id, lane, service, port) in [("r1", "one", "shop", ports[0]), ("r2", "two", "till", ports[1])] {
-        let text = strategy(id, port, [("A", a.at), ("B", b.at)], &two_stages("600s"));
-        let text = text.replace("env: prod", &format!("lane: {lane}")).replace("checkout", service);
-        site.manager.submit(&text).await;
-    }
-    let proxy = ProxyClient::new(site.folder().join("proxy.sock"));
-    let shares = async |wanted: [(&str, &[u16]); 2]| {
-        wait_until(&format!("it shares {wanted:?}"), async || {
-            let status: Option<ProxyStatus> = proxy.get("/status").await.ok();
-            let Some(status) = status else { return false };
-            let of = |name: &str| {
-                let service = status.services.iter().find(|service| service.name == name)?;
-                Some(service.variations.iter().map(|one| one.share).collect::<Vec<_>>())
-            };
-            wanted.iter().all(|(name, shares)| of(name).as_deref() == Some(*shares))
-        })
-        .await;
+    let first = |text: String| text.replace("env: prod", "lane: one");
+    let second = |text: String| {
+        text.replace("env: prod", "lane: two").replace("shop", "stall").replace("checkout", "till")
     };
-    let both: [(&str, &[u16]); 2] = [("shop", &[9_000, 1_000]), ("till", &[9_000, 1_000])];
-    shares(both).await;
-    let users = Users::call(&at);
-    users.round().await;
-    let before = [users.of(0, 'B'), users.of(1, 'B')];
-    // Each of them says anew what it leads, and neither drops what is the other's.
-    site.manager.kill();
-    users.round().await;
-    site.manager.come_back().await;
-    shares(both).await;
-    users.round().await;
-    assert_eq!([users.of(0, 'B'), users.of(1, 'B')], before, "nobody moves");
+    let proxy = ProxyClient::new(site.folder().join("proxy.sock"));
+    site.manager.submit(&first(shop(ports[0], 1, &[a.at, b.at]))).await;
+    site.manager.submit(&second(shop(ports[1], 1, &[a.at, b.at]))).await;
+    site.manager.submit(&first(canary(ports[0], 2, 10, ""))).await;
+    site.manager.submit(&second(canary(ports[1], 2, 20, ""))).await;
+    gives(&proxy, "checkout", 1_000).await;
+    gives(&proxy, "till", 2_000).await;
 
-    site.manager.act("r1", "abort").await;
-    let ended = site.manager.ended("r1").await;
+    let (of_first, of_second) = (Users::call(&at[..1]), Users::call(&at[1..]));
+    of_first.round().await;
+    // Each says anew what it leads when the manager comes back, and neither drops what is the other's.
+    site.manager.kill();
+    of_first.round().await;
+    site.manager.come_back().await;
+    site.manager.submit(&first(canary(ports[0], 2, 30, ""))).await;
+    gives(&proxy, "checkout", 3_000).await;
+    gives(&proxy, "till", 2_000).await;
+    of_second.round().await;
+    of_first.end().await;
+
+    let till = told_of(&proxy, "till").await;
+    assert!(till.is_some());
+    site.manager.submit(&first(canary(ports[0], 2, 30, "Deprecated"))).await;
+    let ended = site.manager.ended("checkout-2").await;
     assert_eq!(ended["state"], "Aborted", "{ended:#}");
-    shares([("shop", &[10_000]), ("till", &[9_000, 1_000])]).await;
-    users.round().await;
-    assert_eq!(users.of(1, 'B'), before[1], "the other one goes on as it was");
-    assert_eq!(site.manager.state("r2").await.as_deref(), Some("Running"));
-    users.end().await;
+    wait_until("its service is gone", async || told_of(&proxy, "checkout").await.is_none()).await;
+    assert_eq!(told_of(&proxy, "till").await, till, "the other one goes on as it was");
+    assert_eq!(site.manager.state("till-2").await.as_deref(), Some("Running"));
+
+    site.manager.submit(&second(canary(ports[1], 2, 20, "Adopted"))).await;
+    let ended = site.manager.ended("till-2").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    gives(&proxy, "till", 10_000).await;
+    of_second.round().await;
+    assert_eq!(of_second.of(0, 'B').len(), USERS);
+    of_second.end().await;
 }
 
 /// What people are told of a router by the command for agents.
