@@ -31,6 +31,7 @@ use router::Operations;
 use serde_json::json;
 use tokio::{
     net::UnixListener,
+    sync::Notify,
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -38,6 +39,8 @@ use traffic::{
     HashFunction, Shares,
     desired::{self, Protocol, ServiceSpec, TlsEnd},
 };
+
+use crate::world::wait_until;
 
 /// The proxy beside an agent, and how often it was asked for what.
 #[derive(Debug)]
@@ -49,6 +52,9 @@ struct Watched {
     cursors: Mutex<Vec<Cursor>>,
     /// What it has counted, as a test says.
     reading: Mutex<Option<Reading>>,
+    /// A test says that its process has ended, or that other targets can be reached.
+    changed: Notify,
+    outdated: Notify,
 }
 
 impl DataPlane for Watched {
@@ -72,6 +78,14 @@ impl DataPlane for Watched {
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>> {
         self.tables.fetch_add(1, Ordering::SeqCst);
         self.proxy.apply(table)
+    }
+
+    fn changed(&self) -> Answer<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+
+    fn outdated(&self) -> Answer<'_, ()> {
+        Box::pin(self.outdated.notified())
     }
 
     fn is_drained<'a>(
@@ -154,6 +168,8 @@ impl World {
             tables: AtomicUsize::default(),
             cursors: Mutex::default(),
             reading: Mutex::default(),
+            changed: Notify::new(),
+            outdated: Notify::new(),
         });
         let front: Arc<dyn DataPlane> = Arc::<Watched>::clone(&watched);
         (SharedProxy::new(front, names(agents)), watched)
@@ -166,6 +182,11 @@ impl World {
         let mut lines: Vec<_> = table.services.iter().map(line).collect();
         lines.sort();
         lines
+    }
+
+    /// The number of the table in force.
+    async fn number(&self) -> u64 {
+        self.client.get::<TableForm>("/table").await.unwrap().generation
     }
 
     async fn names_in_force(&self) -> Vec<String> {
@@ -411,6 +432,24 @@ async fn one_that_gives_up_while_it_tells_for_all_leaves_it_to_the_next() {
     b.apply(&table(1, [service("till", world.ports[1], 1_000)])).await.unwrap();
     a.apply(&of_a).await.unwrap();
     assert_eq!(world.names_in_force().await, ["shop", "till"]);
+}
+
+#[tokio::test]
+async fn what_happens_to_the_proxy_is_heard_by_all_and_other_targets_are_told_for_all() {
+    let world = World::start();
+    let (shared, watched) = world.led_by(&["a", "b"]);
+    let (a, b) = (shared.join("a", Former::default()), shared.join("b", Former::default()));
+    a.apply(&table(7, [service("shop", world.ports[0], 1_000)])).await.unwrap();
+    b.apply(&table(3, [service("till", world.ports[1], 1_000)])).await.unwrap();
+    watched.changed.notify_one();
+    tokio::join!(a.changed(), b.changed());
+
+    let (before, number) = (world.in_force().await, world.number().await);
+    watched.outdated.notify_one();
+    wait_until("it is told again", async || (world.number().await > number).then_some(())).await;
+    assert_eq!(world.in_force().await, before);
+    assert_eq!(read_back(&a).await, (7, false, names(&["shop"])), "its own table is the same");
+    assert_eq!(read_back(&b).await, (3, false, names(&["till"])));
 }
 
 fn function(name: &str) -> ServiceForm {

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, process::Command, 
 
 use agent::control::{client::Client, form::Status};
 use proxy::control::{client::Client as ProxyClient, form::Status as ProxyStatus};
-
 use serde_json::Value;
 
 use super::{
