@@ -179,7 +179,9 @@ async fn canaries_of_two_releases_go_on_next_to_each_other_at_one_proxy() {
     site.manager.kill();
     of_first.round().await;
     site.manager.come_back().await;
-    site.manager.submit(&first(canary(ports[0], 2, 30, ""))).await;
+    let heavier = first(canary(ports[0], 2, 30, ""));
+    let is_taken = async || site.manager.try_to_submit(&heavier).await.0 == 200;
+    wait_until("its weight changes", is_taken).await;
     gives(&proxy, "checkout", 3_000).await;
     gives(&proxy, "till", 2_000).await;
     of_second.round().await;
