@@ -357,7 +357,7 @@ impl Parts {
     fn accept(&mut self, group: &BTreeMap<String, Table>) {
         for (agent, table) in group {
             let Some(told) = self.by_agent.get_mut(agent) else { continue };
-            told.asked.take_if(|asked| asked == table);
+            told.note_answered(table);
             told.names.extend(names_of(&table.served).map(str::to_owned));
             told.verdict = Some((table.number, Ok(())));
             told.table = Some(table.clone());
@@ -367,7 +367,7 @@ impl Parts {
     fn refuse(&mut self, group: &BTreeMap<String, Table>, trouble: &Trouble) {
         for (agent, table) in group {
             let Some(told) = self.by_agent.get_mut(agent) else { continue };
-            told.asked.take_if(|asked| asked == table);
+            told.note_answered(table);
             told.verdict = Some((table.number, Err(trouble.clone())));
         }
     }
@@ -404,6 +404,13 @@ impl Parts {
 }
 
 impl Told {
+    /// This table isn't asked for any more, unless another one is by now.
+    fn note_answered(&mut self, table: &Table) {
+        if self.asked.as_ref() == Some(table) {
+            self.asked = None;
+        }
+    }
+
     /// What it leads, or led before it told anything.
     fn leads(&self) -> impl Iterator<Item = &str> {
         let former = self.former.iter().filter(|_| self.table.is_none()).map(String::as_str);
