@@ -15,6 +15,7 @@ pub mod proxy_process;
 pub mod runtime;
 pub mod settings;
 pub mod state_machine;
+pub mod takeover;
 
 pub use self::{
     drive::{RunError, Within, run, run_within},

@@ -9,9 +9,13 @@ use std::{
     process::Stdio,
 };
 
+use proxy::control::client::ClientError;
 use tokio::process::Command;
 
-use crate::settings::StartProxy;
+use crate::{
+    settings::StartProxy,
+    state_machine::{Trouble, TroubleKind},
+};
 
 /// Bytes of its log after which a new one is begun at a start.
 const LOG: u64 = 4 * 1024 * 1024;
@@ -77,4 +81,11 @@ fn open_log(path: &Path) -> io::Result<File> {
 fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).trim().to_owned()
+}
+
+/// What it means that a proxy didn't do what it was asked.
+pub(crate) fn of_proxy(error: &ClientError) -> Trouble {
+    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
+    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
+    Trouble { kind, text: error.to_string() }
 }

@@ -15,14 +15,14 @@ use std::{
 use bytes::Bytes;
 use clap::Subcommand;
 use proxy::{
-    Kind, Listen,
+    Kind, Limits, Listen,
     control::{
         MAX_TABLE,
         client::{Client, ClientError},
         form::{Applied, Status, Upgrading},
     },
     form::TableForm,
-    run,
+    nftables, run,
     supervisor::{self, HoldError, Plan},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -240,7 +240,16 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
     if let Some(files) = settings.tls() {
         files.check().map_err(|fault| Failure::user(fault.to_string()))?;
     }
+    if settings.takes_over {
+        nftables::check_mark().map_err(|error| {
+            Failure::user(format!(
+                "takeover.nftables: this proxy may not mark its connections: {error}; give it the right to (CAP_NET_ADMIN), or \
+                 leave takeover.nftables out"
+            ))
+        })?;
+    }
     let plan = Plan {
+        nft: settings.takes_over.then(|| settings.nft.clone()),
         listen: listens(&settings, !inherited.is_empty()),
         inherited,
         control: settings.control,
@@ -315,7 +324,7 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
         control: settings.control,
         state: settings.state,
         threads: if settings.threads == 0 { cores() } else { settings.threads },
-        limits: settings.limits,
+        limits: Limits { mark: settings.takes_over.then_some(nftables::MARK), ..settings.limits },
         measuring: settings.measuring,
         stop_within: settings.stop_within,
         finish_within: settings.upgrade_within,

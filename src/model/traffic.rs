@@ -47,6 +47,9 @@ pub struct Listen {
     /// Who ends TLS, of HTTPS; `certificate` if absent.
     #[serde(default, skip_serializing_if = "TlsEnd::is_default")]
     pub tls: TlsEnd,
+    /// Where the router really listens, if another program has the port and its calls are taken over. Said by the router's agent alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u16>,
 }
 
 /// Who ends the TLS of callers.
@@ -91,12 +94,19 @@ impl Listen {
     /// For all that comes there.
     #[must_use]
     pub fn new(port: u16, protocol: Protocol) -> Self {
-        Self { port, protocol, hosts: Vec::new(), path: None, tls: TlsEnd::default() }
+        Self { port, protocol, hosts: Vec::new(), path: None, tls: TlsEnd::default(), at: None }
     }
 
+    /// What its callers call.
     #[must_use]
     pub fn socket(&self) -> Socket {
         Socket { port: self.port, is_udp: self.protocol.is_udp() }
+    }
+
+    /// Where the router listens: calls of its own to that would go round.
+    #[must_use]
+    pub fn opened(&self) -> Socket {
+        Socket { port: self.at.unwrap_or(self.port), ..self.socket() }
     }
 
     /// Whether it takes a part of what comes there alone.
@@ -114,7 +124,7 @@ impl Listen {
     /// As they are written in strategies: `[{port: 443, protocol: HTTPS, hosts: ["shop.example"], path: "/api"}]`.
     #[must_use]
     pub fn list(all: &[Self]) -> String {
-        let one = |Self { port, protocol, hosts, path, tls }: &Self| {
+        let one = |Self { port, protocol, hosts, path, tls, at: _ }: &Self| {
             let hosts = if hosts.is_empty() { String::new() } else { format!(", hosts: {hosts:?}") };
             let path = path.as_ref().map(|path| format!(", path: {path:?}")).unwrap_or_default();
             let tls = if *tls == TlsEnd::Pass { ", tls: pass" } else { "" };
@@ -210,6 +220,9 @@ pub struct OpenPorts {
     /// TLS passes unopened there, and nothing else is taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passes: bool,
+    /// What another program takes there is taken over: it keeps the port, and may be a target.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
 }
 
 impl OpenPorts {
@@ -233,7 +246,7 @@ impl OpenPorts {
 
 impl std::fmt::Display for OpenPorts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { first, last, protocol: _, passes: _ } = self;
+        let Self { first, last, protocol: _, passes: _, takes_over: _ } = self;
         if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }

@@ -40,7 +40,9 @@ mod listed;
 pub mod listens;
 pub mod live;
 pub mod local_http;
+mod mark;
 mod metrics;
+pub mod nftables;
 mod pool;
 pub mod prometheus;
 pub mod proxy_protocol;
@@ -463,6 +465,12 @@ impl Proxy {
     #[must_use]
     pub fn connection_bytes() -> usize {
         connection::task_bytes::<tokio::net::TcpStream>()
+    }
+
+    /// Whether its connections to versions are marked.
+    #[must_use]
+    pub(crate) fn marks(&self) -> bool {
+        self.crew.limits.mark.is_some()
     }
 
     /// How many threads serve.

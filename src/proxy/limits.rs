@@ -54,6 +54,8 @@ pub struct Limits {
     pub pooled: Duration,
     /// Idle connections that each thread keeps to a target.
     pub pool: usize,
+    /// What marks connections to versions for the kernel, where an agent may send connections to others' ports here.
+    pub mark: Option<u32>,
 }
 
 impl Default for Limits {
@@ -82,6 +84,7 @@ impl Default for Limits {
             kept_bodies: 64 * 1024 * 1024,
             pooled: Duration::from_secs(30),
             pool: 128,
+            mark: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use bytes::BytesMut;
 use tokio::{
     io::AsyncWriteExt as _,
-    net::{TcpStream, UnixStream},
+    net::UnixStream,
     time::{Instant, timeout},
 };
 
@@ -23,6 +23,7 @@ use crate::{
     Limits,
     http2::Links,
     live::Target,
+    mark,
     stream::{Stream, ToVersion, poll_fill},
 };
 
@@ -154,7 +155,7 @@ pub(crate) async fn connect(target: &Target, limits: &Limits) -> io::Result<ToVe
     let connecting = async {
         match target {
             Target::Tcp(address) | Target::Below { address, .. } => {
-                let stream = TcpStream::connect(address).await?;
+                let stream = mark::connect(*address, limits.mark).await?;
                 stream.set_nodelay(true)?;
                 Ok(ToVersion::Tcp(stream))
             }

@@ -6,7 +6,9 @@
 //! 2. At most one supervisor has a control socket (a lock beside it says so), so nobody else starts what serves there.
 //! 3. The end of the supervisor ends nothing else. The next one takes the sockets from the process that serves, and has another one
 //!    take over from that, so that its own settings hold.
-//! 4. It is listened on the addresses of the configuration and of the list that was put in force last, and on no others.
+//! 4. Calls come here from ports that others have only while somebody takes them: the rules that send them here go with the last process
+//!    that does, unless another one is there at once.
+//! 5. It is listened on the addresses of the configuration and of the list that was put in force last, and on no others.
 
 mod addresses;
 mod adopted_sockets;
@@ -42,6 +44,7 @@ use crate::{
     handover::{self, Forms, Listening, Speaking, Word},
     handover_socket,
     listed::Listed,
+    nftables,
     run::Signals,
     sockets::{Listen, Socket, Sockets},
 };
@@ -67,6 +70,8 @@ pub struct Plan {
     pub control: PathBuf,
     /// The folder in which the list of addresses is kept, beside the table.
     pub state: PathBuf,
+    /// The program nft, where an agent may send connections to others' ports here.
+    pub nft: Option<PathBuf>,
     /// Makes the command of a serving process, which finds its link as standard input.
     pub command: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     pub serving: Serving,
@@ -152,6 +157,7 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
             }
             () = signals.next() => {
                 if supervisor.is_stopping {
+                    supervisor.send_none_here().await;
                     supervisor.say_to_all(&Word::End).await;
                     return Ok(SupervisorExit::AtOnce);
                 }
@@ -350,11 +356,17 @@ impl Holder {
         }
         self.note_parted(number);
         if self.is_stopping {
-            return Ok(self.processes.is_empty().then_some(SupervisorExit::Stopped));
+            let is_over = self.processes.is_empty();
+            if is_over {
+                // Should somebody have put the rules back meanwhile.
+                self.send_none_here().await;
+            }
+            return Ok(is_over.then_some(SupervisorExit::Stopped));
         }
         if self.coming.is_some_and(|(coming, _)| coming == number) {
             self.coming = None;
             if !self.has_served {
+                self.send_none_here().await;
                 return Ok(Some(SupervisorExit::NeverServed(code)));
             }
             let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
@@ -368,7 +380,7 @@ impl Holder {
             self.serving = None;
             let lived = gone.map_or(Duration::ZERO, |process| process.since.elapsed());
             self.early_ends = if lived < SHORT_LIFE { self.early_ends + 1 } else { 0 };
-            self.start_after_rest();
+            self.start_after_rest().await;
         }
         Ok(None)
     }
@@ -383,11 +395,11 @@ impl Holder {
             self.tell_addresses(number).await;
         } else {
             self.early_ends += 1;
-            self.start_after_rest();
+            self.start_after_rest().await;
         }
     }
 
-    fn start_after_rest(&mut self) {
+    async fn start_after_rest(&mut self) {
         if self.coming.is_some() {
             return;
         }
@@ -396,6 +408,20 @@ impl Holder {
             many => FIRST_REST.saturating_mul(1 << (many - 3).min(10)).min(LONGEST_REST),
         };
         self.start_at = Some(Instant::now() + rest);
+        if !rest.is_zero() {
+            self.send_none_here().await;
+        }
+    }
+
+    /// Has connections to others' ports come here no more. An agent puts the rules for that back once it finds them gone and somebody
+    /// serves.
+    async fn send_none_here(&self) {
+        let Some(nft) = &self.plan.nft else { return };
+        if let Err(error) = nftables::run(nft, &["-f", "-"], nftables::removal()).await {
+            tracing::error!(
+                "calls may still be sent here from others' ports, where nobody takes them: {error}"
+            );
+        }
     }
 
     async fn give_up_coming(&mut self) {
@@ -428,10 +454,12 @@ impl Holder {
         self.start_at = None;
         self.coming = None;
         systemd::notify("STOPPING=1");
+        let _ = std::fs::remove_file(&self.plan.control);
+        // First, lest anybody is sent here who isn't taken any more.
+        self.send_none_here().await;
         self.sockets = None;
         self.listed.close();
         self.listen_again_at = None;
-        let _ = std::fs::remove_file(&self.plan.control);
         self.say_to_all(&Word::Stop).await;
         self.processes.is_empty()
     }

@@ -60,6 +60,8 @@ pub enum Difference {
     Buckets { service: String, differ: u16 },
     /// A variation leads elsewhere.
     Targets { service: String, variation: String, wanted: Vec<Target>, seen: Vec<Target> },
+    /// Calls to others' ports come from elsewhere than wanted.
+    TakenOver { wanted: String, seen: String },
 }
 
 /// All differences, in the order of the services' names. None: the router does what it is to do. One that has nothing of ours does what
@@ -148,6 +150,9 @@ impl std::fmt::Display for Difference {
                 list(seen),
                 list(wanted)
             ),
+            Self::TakenOver { wanted, seen } => {
+                write!(f, "calls are taken over as {seen}, and are to be as {wanted}")
+            }
         }
     }
 }

@@ -35,7 +35,11 @@ pub fn settings(folder: &Path, runtimes: Runtimes) -> Settings {
         labels: BTreeMap::new(),
         state: folder.join("state"),
         control: folder.join("control.sock"),
-        front: FrontSettings::Proxy(ProxySettings { control: folder.join("proxy.sock"), start: None }),
+        front: FrontSettings::Proxy(ProxySettings {
+            control: folder.join("proxy.sock"),
+            start: None,
+            takeover: None,
+        }),
         runtimes,
         node: None,
         versions: Versions {

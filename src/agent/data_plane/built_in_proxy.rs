@@ -17,9 +17,13 @@ use proxy::{
     form::{
         ProtocolForm, ProxyProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of,
     },
+    nftables::MARK,
 };
 use router::adopt::AdoptError;
-use router::{Checked, Operations, RouterError, controller::Phase};
+use router::{
+    Checked, Operations, RouterError,
+    controller::{Differences, DriftAction, Phase},
+};
 use tokio::{
     sync::Notify,
     task::JoinSet,
@@ -28,18 +32,19 @@ use tokio::{
 use traffic::{
     RouterKind,
     desired::{DesiredConfig, Number, Protocol, Service, Target},
-    observed::{ObservedConfig, SeenService, SeenTarget, SeenVariation},
+    observed::{Difference, ObservedConfig, SeenService, SeenTarget, SeenVariation},
 };
 
-use super::{Answer, DataPlane, View, reachability::Reach};
+use super::{Answer, DataPlane, Drift, View, reachability::Reach};
 use crate::{
     control::form::ProxyStatus,
     measure::{BASE, NEW},
     process_end::ProcessEnds,
-    proxy_process,
+    proxy_process::{self, of_proxy},
     runtime::VersionId,
     settings::ProxySettings,
-    state_machine::{Abilities, CountsReading, ManagedService, ReadBack, Trouble, TroubleKind, table::Table},
+    state_machine::{Abilities, CountsReading, ManagedService, ReadBack, Trouble, table::Table},
+    takeover::{Drifted, Takeover, open_ports},
 };
 
 /// How long the proxy may wait with its answer whether a version is drained.
@@ -66,6 +71,8 @@ pub struct BuiltInProxy {
     client: Client,
     settings: ProxySettings,
     reach: Reach,
+    /// Calls to others' ports; none: none ever came.
+    takeover: Option<Takeover>,
     seen: Mutex<LastSeen>,
     started: Mutex<Option<Instant>>,
     /// Of processes that served.
@@ -94,10 +101,13 @@ impl BuiltInProxy {
         let unreachable = Arc::<Notify>::default();
         let mut listening = JoinSet::new();
         listening.spawn(listen(client.clone(), Arc::clone(&unreachable)));
+        let takeover = settings.takeover.clone().map(|takeover| Takeover::start(takeover, client.clone()));
+        let mark = mark(&settings);
         Self {
             client,
             settings,
-            reach: Reach::start(),
+            reach: Reach::start(mark),
+            takeover,
             seen: Mutex::default(),
             started: Mutex::default(),
             ends: ProcessEnds::default(),
@@ -132,12 +142,21 @@ impl BuiltInProxy {
             // Should it be missing again, another one is started at once.
             Ok(_) => *self.started() = None,
         }
-        let read_back = |status: Status| ReadBack {
-            number: status.table,
-            differs: false,
-            services: status.services.into_iter().map(|service| service.name).collect(),
+        let status = match (looked, &self.takeover) {
+            (Ok(status), _) => status,
+            (Err(error), takeover) => {
+                if let Some(takeover) = takeover {
+                    takeover.proxy_is_away().await;
+                }
+                return Err(of_proxy(&error));
+            }
         };
-        looked.map(read_back).map_err(|error| of_proxy(&error))
+        let differs = match &self.takeover {
+            Some(takeover) => takeover.differs().await,
+            None => false,
+        };
+        let services = status.services.into_iter().map(|service| service.name).collect();
+        Ok(ReadBack { number: status.table, differs, services })
     }
 
     fn started(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -163,6 +182,10 @@ impl BuiltInProxy {
         let led = &table.served.services;
         led.iter().try_for_each(|led| super::check_abilities(RouterKind::Embedded, led))?;
         let services = led.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
+        let services = match &self.takeover {
+            Some(takeover) => takeover.before_table(services).await?,
+            None => services,
+        };
         services.iter().try_for_each(|service| self.check_passed(service))?;
         let wanted = DesiredConfig::new(Number { epoch, generation }, services)
             .map_err(|error| Trouble::refused(error.to_string()))?;
@@ -180,6 +203,9 @@ impl BuiltInProxy {
         let body = serde_json::to_vec(&form).map_err(|error| Trouble::refused(error.to_string()))?;
         let applied: Result<Applied, ClientError> = self.client.put("/table", Bytes::from(body)).await;
         applied.map_err(|error| of_proxy(&error))?;
+        if let Some(takeover) = &self.takeover {
+            takeover.after_table().await?;
+        }
         self.seen(|last| last.told = Some(table.number));
         self.reach.note(wanted, told);
         Ok(())
@@ -188,7 +214,9 @@ impl BuiltInProxy {
     /// Refuses a service that has TLS pass by host at a port where the proxy lets none pass: its table names no port of it, so the proxy
     /// can't see that.
     fn check_passed(&self, service: &Service) -> Result<(), Trouble> {
-        let named = service.listens.iter().filter(|listen| listen.passes() && !listen.hosts.is_empty());
+        // Where calls are taken over, it has just been told to listen for them.
+        let own = service.listens.iter().filter(|listen| listen.at.is_none());
+        let named = own.filter(|listen| listen.passes() && !listen.hosts.is_empty());
         self.seen(|last| {
             let Some(status) = &last.status else { return Ok(()) };
             let open: Vec<u16> = ports_of(&status.pass_through).collect();
@@ -219,6 +247,15 @@ impl BuiltInProxy {
             }
         }
         Ok(true)
+    }
+
+    fn drifts(&self) -> Vec<Drift> {
+        let drifted = self.takeover.as_ref().map(Takeover::drifts).unwrap_or_default();
+        let drift = |Drifted { at, number, wanted, seen }| {
+            let differences = Differences::from(&[Difference::TakenOver { wanted, seen }][..]);
+            Drift { at, number, differences, then: DriftAction::Repaired }
+        };
+        drifted.into_iter().map(drift).collect()
     }
 
     async fn end_now(&self, at_most: Duration) -> Result<bool, Trouble> {
@@ -295,7 +332,15 @@ impl DataPlane for BuiltInProxy {
     }
 
     fn changed(&self) -> Answer<'_, ()> {
-        Box::pin(self.ends.next())
+        Box::pin(async {
+            match &self.takeover {
+                Some(takeover) => tokio::select! {
+                    () = self.ends.next() => {}
+                    () = takeover.drifted() => {}
+                },
+                None => self.ends.next().await,
+            }
+        })
     }
 
     fn unreachable(&self) -> Answer<'_, ()> {
@@ -350,24 +395,19 @@ impl DataPlane for BuiltInProxy {
                 repairs: 0,
                 draining: Vec::new(),
                 health: self.reach.health(),
-                drifts: Vec::new(),
+                drifts: self.drifts(),
             }
         })
+    }
+
+    fn mark(&self) -> Option<u32> {
+        mark(&self.settings)
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {
         self.seen(|last| {
             let status = last.status.as_ref()?;
-            let at = |addresses: &[String], protocol, passes| {
-                let open = |port| OpenPorts { first: port, last: port, protocol: Some(protocol), passes };
-                ports_of(addresses).map(open).collect::<Vec<_>>()
-            };
-            let mut open = at(&status.listen, Protocol::Http, false);
-            open.extend(at(&status.pass_through, Protocol::Https, true));
-            open.extend(at(&status.tcp, Protocol::Tcp, false));
-            open.extend(at(&status.udp, Protocol::Udp, false));
-            open.dedup();
-            Some(open)
+            Some(self.takeover.as_ref().map_or_else(|| open_ports(status), |takeover| takeover.ports(status)))
         })
     }
 
@@ -399,6 +439,11 @@ fn ports_of(addresses: &[String]) -> impl Iterator<Item = u16> {
     addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse().ok())
 }
 
+/// What marks what is asked of targets from here: as the proxy marks it, where calls to targets may be taken over.
+fn mark(settings: &ProxySettings) -> Option<u32> {
+    settings.takeover.as_ref().filter(|takeover| takeover.nftables).map(|_| MARK)
+}
+
 fn unable(what: &dyn std::fmt::Display) -> RouterError {
     RouterError::Unable { router: RouterKind::Embedded.title(), what: what.to_string() }
 }
@@ -414,12 +459,6 @@ async fn listen(client: Client, unreachable: Arc<Notify>) {
         }
         sleep(UNREACHABLE_EVERY).await;
     }
-}
-
-fn of_proxy(error: &ClientError) -> Trouble {
-    let is_refused = matches!(error, ClientError::Refused { status, .. } if (400..500).contains(status));
-    let kind = if is_refused { TroubleKind::Refused } else { TroubleKind::Passes };
-    Trouble { kind, text: error.to_string() }
 }
 
 /// What a proxy does with services.
@@ -480,7 +519,7 @@ fn service_form(service: &Service, led: &ManagedService) -> ServiceForm {
     ServiceForm {
         name: service.name.to_string(),
         hosts: hosts.into_iter().cloned().collect(),
-        ports: whole.map(|listen| listen.port).collect(),
+        ports: whole.map(|listen| listen.opened().port).collect(),
         protocol: match service.protocol() {
             Protocol::Tcp => TransportForm::Tcp,
             Protocol::Udp => TransportForm::Udp,

@@ -337,8 +337,13 @@ impl DataPlane for ExternalRouter {
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {
         let Ports(ranges) = &self.settings.ports;
-        let open =
-            ranges.iter().map(|&(first, last)| OpenPorts { first, last, protocol: None, passes: false });
+        let open = ranges.iter().map(|&(first, last)| OpenPorts {
+            first,
+            last,
+            protocol: None,
+            passes: false,
+            takes_over: false,
+        });
         Some(open.collect()).filter(|open: &Vec<_>| !open.is_empty())
     }
 

@@ -25,7 +25,7 @@ use proxy::form::ServiceForm;
 use router::{
     Operations,
     controller::{Draining, Phase},
-    health::ask,
+    health::ask_marked,
 };
 use tokio::{task::JoinSet, time::Instant};
 use traffic::{
@@ -103,6 +103,11 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
 
     /// How it stands, by what was seen last.
     fn view(&self) -> View;
+
+    /// What marks what is asked of targets from here; none: they are asked as by anybody.
+    fn mark(&self) -> Option<u32> {
+        None
+    }
 
     /// The ports at which services may be; none: any, as far as is known.
     fn ports(&self) -> Option<Vec<OpenPorts>>;
@@ -200,7 +205,7 @@ fn check_abilities(kind: RouterKind, led: &ManagedService) -> Result<(), Trouble
 /// # Errors
 ///
 /// None does, and why the first one doesn't.
-pub async fn answers(view: &View, service: &str, variation: &str) -> Result<(), Trouble> {
+pub async fn answers(view: &View, mark: Option<u32>, service: &str, variation: &str) -> Result<(), Trouble> {
     let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(service));
     let found =
         wanted.and_then(|of| Some((of, of.variations.iter().find(|one| one.name.as_str() == variation)?)));
@@ -214,7 +219,9 @@ pub async fn answers(view: &View, service: &str, variation: &str) -> Result<(), 
     let mut asked = JoinSet::new();
     for target in &found.targets {
         let probe = Probe { target: target.clone(), how: how.clone() };
-        asked.spawn(async move { ask(&probe).await.map_err(|fault| format!("{}: {fault}", probe.target)) });
+        asked.spawn(async move {
+            ask_marked(&probe, mark).await.map_err(|fault| format!("{}: {fault}", probe.target))
+        });
     }
     let mut first = None;
     while let Some(answer) = asked.join_next().await {

@@ -35,12 +35,12 @@ struct Told {
 }
 
 impl Reach {
-    /// Must be called in a runtime of tokio.
-    pub fn start() -> Self {
+    /// `mark`: of connections to targets. Must be called in a runtime of tokio.
+    pub fn start(mark: Option<u32>) -> Self {
         let (wanted, named) = watch::channel(None);
         let (resolved, checked) = watch::channel(None);
         let names = Names::start(Arc::new(System::default()), named, names::Settings::default());
-        let checker = Checker::start(checked, &health::Settings::default());
+        let checker = Checker::start(checked, &health::Settings { mark, ..health::Settings::default() });
         Self {
             wanted,
             resolved,

@@ -99,7 +99,8 @@ impl Tools {
                 Event::Stopped { version, stopped }
             }
             Act::Ask { service, variation } => {
-                let asked = data_plane::answers(&self.front.view(), &service, &variation).await;
+                let asked =
+                    data_plane::answers(&self.front.view(), self.front.mark(), &service, &variation).await;
                 Event::Asked { service, variation, asked }
             }
             Act::Count(number) => Event::Counted { number, counted: self.count(errand).await },

@@ -196,6 +196,7 @@ fn both(difference: &Difference) -> (Option<String>, String, String) {
             format!("{variation}: {}", list(wanted)),
             format!("{variation}: {}", list(seen)),
         ),
+        Difference::TakenOver { wanted, seen } => (None, wanted.clone(), seen.clone()),
     }
 }
 

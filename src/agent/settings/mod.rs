@@ -82,6 +82,21 @@ pub struct ProxySettings {
     pub control: PathBuf,
     /// How it is started where nobody answers there; `None`: it is somebody else's business.
     pub start: Option<StartProxy>,
+    /// How calls come to it that are made to ports of other programs; `None`: they don't, and never did.
+    pub takeover: Option<TakeoverSettings>,
+}
+
+/// How calls to others' ports are taken over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeoverSettings {
+    /// By rules of nftables. Otherwise what was taken over is given back.
+    pub nftables: bool,
+    /// The program that puts them in force.
+    pub program: PathBuf,
+    /// The first and the last port at which the proxy listens for such calls.
+    pub ports: (u16, u16),
+    /// The file that says what is taken over.
+    pub file: PathBuf,
 }
 
 /// A command that starts a proxy, which stays when this agent ends.

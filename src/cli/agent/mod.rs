@@ -164,6 +164,14 @@ async fn serve(args: &Serve) -> Result<u8, Failure> {
     let settings = Settings::load(args.config.as_deref(), std::env::vars(), &args.flags())
         .map_err(|error| Failure::user(error.to_string()))?;
     logging::start(&settings.log_level, settings.log_json);
+    if settings.takeover.nftables {
+        ::proxy::nftables::check_mark().map_err(|error| {
+            Failure::user(format!(
+                "takeover.nftables: this agent may not mark its connections: {error}; give it the right to (CAP_NET_ADMIN), or leave \
+                 takeover.nftables out"
+            ))
+        })?;
+    }
     let mut signals = Signals::new().map_err(|error| Failure::ours(format!("no signals: {error}")))?;
     // Looked up now: after an upgrade the name leads to the new program, and this process's own file has none.
     let settings = settings.into_agent(std::env::current_exe()?);

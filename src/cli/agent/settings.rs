@@ -3,6 +3,7 @@
 //! `config/agent.yml` lists every key with its default, which a test compares.
 
 use std::{
+    ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -11,7 +12,10 @@ use std::{
 use agent::{
     events,
     runtime::{Health, Limits, WarmUp},
-    settings::{FrontSettings, Manager, NodeSettings, ProxySettings, Runtimes, StartProxy, Stop, Versions},
+    settings::{
+        FrontSettings, Manager, NodeSettings, ProxySettings, Runtimes, StartProxy, Stop, TakeoverSettings,
+        Versions,
+    },
 };
 use model::{area, public_url::check_node};
 use protocol::{
@@ -21,7 +25,7 @@ use protocol::{
 
 use super::{place::Place, router::RouterKeys, runtimes};
 use crate::cli::{
-    proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, Settings as ProxyDefaults},
+    proxy::settings::{DEFAULT_CONTROL as PROXY_CONTROL, DEFAULT_NFT, Settings as ProxyDefaults},
     settings::{
         Configured, check_level,
         value::{Parsed, SettingTarget},
@@ -51,6 +55,8 @@ pub struct Settings {
     pub proxy_state: PathBuf,
     /// None: what the proxy's own configuration says.
     pub proxy_listen: Vec<SocketAddr>,
+    /// Its file is in the agent's folder.
+    pub takeover: TakeoverSettings,
     /// Empty: a connection suffices.
     pub health_path: String,
     /// 0 calls: none.
@@ -76,7 +82,13 @@ impl Default for Settings {
             drain: Duration::from_mins(5),
             grace: Duration::from_secs(10),
         };
-        let proxy = ProxySettings { control: PROXY_CONTROL.into(), start: None };
+        let proxy = ProxySettings { control: PROXY_CONTROL.into(), start: None, takeover: None };
+        let takeover = TakeoverSettings {
+            nftables: false,
+            program: DEFAULT_NFT.into(),
+            ports: (19_000, 19_999),
+            file: PathBuf::new(),
+        };
         Self {
             agent: agent::Settings {
                 program: env!("CARGO_PKG_VERSION"),
@@ -103,6 +115,7 @@ impl Default for Settings {
             start_proxy: true,
             proxy_state: ProxyDefaults::default().state,
             proxy_listen: Vec::new(),
+            takeover,
             health_path: String::new(),
             warm_up: WarmUp { calls: 0, ..WarmUp::default() },
             log_level: "info".to_owned(),
@@ -127,14 +140,21 @@ impl Settings {
     pub fn into_agent(self, program: PathBuf) -> agent::Settings {
         let mut agent = self.agent;
         let mut proxy = self.proxy;
+        let takeover = TakeoverSettings { file: agent.state.join("takeover.json"), ..self.takeover };
         if self.start_proxy {
             let listen = self.proxy_listen.iter().flat_map(|at| ["--listen".into(), at.to_string().into()]);
             let mut arguments = vec!["proxy".into(), "--own-session".into()];
             arguments.extend(["--control".into(), proxy.control.clone().into_os_string()]);
             arguments.extend(["--state".into(), self.proxy_state.clone().into_os_string()]);
             arguments.extend(listen);
+            if takeover.nftables {
+                let mut program = OsString::from("takeover.program=");
+                program.push(&takeover.program);
+                arguments.extend(["--set".into(), "takeover.nftables=true".into(), "--set".into(), program]);
+            }
             proxy.start = Some(StartProxy { program, arguments, state: self.proxy_state });
         }
+        proxy.takeover = Some(takeover);
         agent.front = match self.router.into_router() {
             Some(router) => FrontSettings::Router(Box::new(router)),
             None => FrontSettings::Proxy(proxy),
@@ -294,6 +314,9 @@ impl Configured for Settings {
             ("proxy.start", SettingTarget::Parsed(&mut self.start_proxy)),
             ("proxy.listen", SettingTarget::Parsed(&mut self.proxy_listen)),
             ("proxy.state", SettingTarget::Parsed(&mut self.proxy_state)),
+            ("takeover.nftables", SettingTarget::Parsed(&mut self.takeover.nftables)),
+            ("takeover.program", SettingTarget::Parsed(&mut self.takeover.program)),
+            ("takeover.ports", SettingTarget::Parsed(&mut self.takeover.ports)),
         ];
         keys.extend(self.router.keys());
         keys.extend(runtimes::keys(&mut agent.runtimes));

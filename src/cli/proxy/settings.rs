@@ -17,6 +17,8 @@ use crate::cli::settings::{
 
 pub const DEFAULT_CONTROL: &str = "data/proxy.sock";
 
+pub const DEFAULT_NFT: &str = "nft";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: Vec<SocketAddr>,
@@ -39,6 +41,9 @@ pub struct Settings {
     pub threads: usize,
     pub stop_within: Duration,
     pub upgrade_within: Duration,
+    /// Whether an agent may send connections to others' ports here, and the program with which rules for that are removed.
+    pub takes_over: bool,
+    pub nft: PathBuf,
     pub limits: Limits,
     pub measuring: Measuring,
     pub log_level: String,
@@ -64,6 +69,8 @@ impl Default for Settings {
             // Idle connections end by then, and a call that came last has a moment more.
             stop_within: Limits::default().idle + Duration::from_secs(5),
             upgrade_within: Duration::from_hours(1),
+            takes_over: false,
+            nft: DEFAULT_NFT.into(),
             limits: Limits::default(),
             measuring: Measuring::default(),
             log_level: "info".to_owned(),
@@ -113,6 +120,8 @@ impl Configured for Settings {
             ("tcp.listen", SettingTarget::Parsed(&mut self.tcp_listen)),
             ("udp.listen", SettingTarget::Parsed(&mut self.udp_listen)),
             ("proxy_protocol.from", SettingTarget::Parsed(&mut self.headers_from)),
+            ("takeover.nftables", SettingTarget::Parsed(&mut self.takes_over)),
+            ("takeover.program", SettingTarget::Parsed(&mut self.nft)),
             ("drain.stop", SettingTarget::Time(&mut self.stop_within, (Duration::ZERO, DAY))),
             ("drain.upgrade", SettingTarget::Time(&mut self.upgrade_within, (SECOND, 30 * DAY))),
             (
@@ -161,6 +170,7 @@ fn limits(limits: &mut Limits) -> Vec<(&'static str, SettingTarget<'_>)> {
         kept_bodies,
         pooled,
         pool,
+        mark: _,
     } = limits;
     vec![
         ("udp.flows", SettingTarget::Number(udp_flows, (1, 1_000_000))),

@@ -212,6 +212,7 @@ impl ControlHandler {
             leaving: form::leaving(&self.proxy),
             finishing,
             held: !matches!(*self.supervisor.lock().await, Holder::Nobody | Holder::Ended),
+            marks: self.proxy.marks(),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

@@ -44,6 +44,9 @@ pub struct Status {
     pub finishing: Vec<Finishing>,
     /// Whether a supervisor keeps the listening sockets and would start this process again.
     pub held: bool,
+    /// Its connections to versions are marked for the kernel: connections to others' ports may be sent here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
     /// Why the last upgrade did not come about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_failed: Option<String>,

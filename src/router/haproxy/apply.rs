@@ -123,7 +123,10 @@ impl Haproxy {
         let takes_reload = |difference: &Difference| match difference {
             Difference::Missing { .. } | Difference::Variations { .. } | Difference::Targets { .. } => true,
             Difference::LeftOver { what } => what.starts_with(MARK),
-            Difference::Number { .. } | Difference::Shares { .. } | Difference::Buckets { .. } => false,
+            Difference::Number { .. }
+            | Difference::Shares { .. }
+            | Difference::Buckets { .. }
+            | Difference::TakenOver { .. } => false,
         };
         Ok(all.filter(takes_reload).map(|difference| difference.to_string()).collect())
     }

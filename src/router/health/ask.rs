@@ -2,7 +2,7 @@ use std::{io, net::SocketAddr};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::timeout,
 };
 use traffic::{desired::Host, health::Probe};
@@ -43,16 +43,37 @@ pub enum Fault {
 ///
 /// Why it doesn't count as good.
 pub async fn ask(probe: &Probe) -> Result<(), Fault> {
+    ask_marked(probe, None).await
+}
+
+/// The same over a connection that is marked so for the kernel.
+///
+/// # Errors
+///
+/// As [`ask`].
+pub async fn ask_marked(probe: &Probe, mark: Option<u32>) -> Result<(), Fault> {
     let Host::Address(address) = probe.target.host else { return Err(Fault::Unresolved) };
     let address = SocketAddr::new(address, probe.target.port);
     let asked = async {
-        let stream = TcpStream::connect(address).await.map_err(|error| Fault::Connect(error.kind()))?;
+        let stream = connect(address, mark).await.map_err(|error| Fault::Connect(error.kind()))?;
         match &probe.how.path {
             Some(path) => get(stream, address, path).await,
             None => Ok(()),
         }
     };
     timeout(probe.how.timeout, asked).await.unwrap_or(Err(Fault::Late))
+}
+
+async fn connect(address: SocketAddr, mark: Option<u32>) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Only Linux has marks, and nobody asks for any elsewhere.
+    #[cfg(target_os = "linux")]
+    if let Some(mark) = mark {
+        socket2::SockRef::from(&socket).set_mark(mark)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = mark;
+    socket.connect(address).await
 }
 
 async fn get(mut stream: TcpStream, address: SocketAddr, path: &str) -> Result<(), Fault> {

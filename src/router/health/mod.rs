@@ -25,7 +25,7 @@ use traffic::{
     health::{Checks, Health, Probe, Verdict},
 };
 
-pub use self::ask::{Fault, MAX_ANSWER, ask};
+pub use self::ask::{Fault, MAX_ANSWER, ask, ask_marked};
 use crate::task::Task;
 
 /// How checks are carried out.
@@ -35,11 +35,13 @@ pub struct Settings {
     pub at_once: usize,
     /// What chance begins with.
     pub seed: u64,
+    /// What marks their connections for the kernel, where a target's port may be taken over: they are for the target.
+    pub mark: Option<u32>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { at_once: 256, seed: fastrand::u64(..) }
+        Self { at_once: 256, seed: fastrand::u64(..), mark: None }
     }
 }
 
@@ -70,6 +72,7 @@ impl Checker {
             running: JoinSet::new(),
             of_task: HashMap::new(),
             at_once: settings.at_once.max(1),
+            mark: settings.mark,
             random: fastrand::Rng::with_seed(settings.seed),
             began: Instant::now(),
             found: sender,
@@ -91,6 +94,7 @@ struct Work {
     running: JoinSet<Result<(), Fault>>,
     of_task: HashMap<Id, Arc<Probe>>,
     at_once: usize,
+    mark: Option<u32>,
     random: fastrand::Rng,
     began: Instant,
     found: watch::Sender<Arc<HealthReport>>,
@@ -138,8 +142,8 @@ impl Work {
     }
 
     fn begin(&mut self, probe: Arc<Probe>) {
-        let asked = Arc::clone(&probe);
-        let task = self.running.spawn(async move { ask(&asked).await });
+        let (asked, mark) = (Arc::clone(&probe), self.mark);
+        let task = self.running.spawn(async move { ask_marked(&asked, mark).await });
         self.of_task.insert(task.id(), probe);
     }
 

@@ -89,12 +89,17 @@ impl DesiredConfig {
         if let Some(pair) = services.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(WantedError::Twice(pair[0].name.clone()));
         }
-        let ports = ports(&services)?;
+        check_ports(&services)?;
+        let opened: BTreeMap<Socket, &Name> = services
+            .iter()
+            .rev()
+            .flat_map(|service| service.listens.iter().map(move |listen| (listen.opened(), &service.name)))
+            .collect();
         for service in &services {
             for target in service.variations.iter().flat_map(|variation| &variation.targets) {
                 let socket = Socket { port: target.port, is_udp: service.protocol().is_udp() };
-                let listens = ports.get(&socket).filter(|_| target.host.is_this_machine());
-                if let Some((listens, _)) = listens {
+                let listens = opened.get(&socket).filter(|_| target.host.is_this_machine());
+                if let Some(listens) = listens {
                     let (service, target) = (service.name.clone(), target.clone());
                     return Err(WantedError::Loop { service, target, listens: Name::clone(listens) });
                 }
@@ -183,8 +188,8 @@ impl<'c> Route<'c> {
     }
 }
 
-/// By port the first service that has it, and what is spoken there.
-fn ports(services: &[Service]) -> Result<BTreeMap<Socket, (&Name, Protocol)>, WantedError> {
+/// A port has one protocol, and each host and path at it one service.
+fn check_ports(services: &[Service]) -> Result<(), WantedError> {
     let (mut ports, mut routes) = (BTreeMap::new(), BTreeMap::new());
     for service in services {
         for listen in &service.listens {
@@ -213,5 +218,5 @@ fn ports(services: &[Service]) -> Result<BTreeMap<Socket, (&Name, Protocol)>, Wa
             }
         }
     }
-    Ok(ports)
+    Ok(())
 }

@@ -76,6 +76,7 @@ async fn hold(folder: PathBuf) -> i32 {
         inherited,
         control: folder.join("control.sock"),
         state: folder.join("state"),
+        nft: None,
         command: Box::new(move || {
             let mut command = part("serving", &folder);
             command.stdout(Stdio::null());

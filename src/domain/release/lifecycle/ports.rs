@@ -116,6 +116,13 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
         }
     }
     let mut new: BTreeMap<Socket, &'s str> = BTreeMap::new();
+    // Where the router itself listens, so that its own calls to there would go round.
+    let mut opened: BTreeMap<Socket, String> = BTreeMap::new();
+    for other in &others {
+        for at in &other.led.ports {
+            opened.entry(at.opened()).or_insert_with(|| named(other, own));
+        }
+    }
     for service in led.iter().copied() {
         for listen in &service.ports {
             let key = listen.socket();
@@ -139,15 +146,21 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
                 let what = if at.is_routed() { at.to_string() } else { "it".to_owned() };
                 return taken(format!("{holder} has {what}"));
             }
+            let is_taken_over = router.ports.as_ref().is_some_and(|open| {
+                let mut fitting = open.iter().filter(|open| open.take(listen));
+                fitting.all(|open| open.takes_over)
+            });
+            if !is_taken_over {
+                opened.entry(key).or_insert_with(|| own.clone());
+                new.insert(key, service.name());
+            }
             holders.entry(key).or_default().push((listen, own));
-            new.insert(key, service.name());
         }
     }
     for service in led.iter().copied() {
         for target in service.variations.iter().flat_map(|one| &one.targets) {
             let key = Socket { port: target.port, is_udp: service.protocol().is_udp() };
-            let found = holders.get(&key).and_then(|holders| holders.first());
-            if let Some((_, holder)) = found.filter(|_| target.host.is_this_machine()) {
+            if let Some(holder) = opened.get(&key).filter(|_| target.host.is_this_machine()) {
                 let why = format!("{holder} has it, and {target} is a target: calls would go round");
                 return Some(Taken { service: service.name(), port: target.port, why });
             }

@@ -13,7 +13,7 @@ use tokio::{net::UdpSocket, sync::Notify, time::Instant};
 
 use call_metrics::Key;
 
-use crate::count::Course;
+use crate::{count::Course, mark};
 
 /// Datagrams of a flow that are kept until its target answers, or until it has one.
 const KEPT: usize = 16;
@@ -195,12 +195,13 @@ impl Flow {
 }
 
 /// A socket of its own to a target.
-pub(super) fn connected(target: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) fn connected(target: SocketAddr, mark: Option<u32>) -> io::Result<UdpSocket> {
     let any: SocketAddr = match target {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0u16; 8], 0).into(),
     };
     let socket = std::net::UdpSocket::bind(any)?;
+    mark::set(&socket, mark)?;
     socket.connect(target)?;
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket)

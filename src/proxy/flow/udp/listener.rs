@@ -314,7 +314,7 @@ impl Listener {
         for at in version.targets_in_turn() {
             let target = &version.shared().targets()[at];
             let Target::Tcp(address) = target else { continue };
-            match connected(*address) {
+            match connected(*address, self.worker.limits().mark) {
                 Ok(socket) => {
                     let socket = Rc::new(socket);
                     *flow.course.borrow_mut() = Some(Where {
