@@ -1,4 +1,4 @@
-# Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead. nginx (with its stream module) and HAProxy are
+# Sourced by tests/run, after tests/schemathesis.sh: the routers of others that the tests lead, and nft. nginx (with its stream module) and HAProxy are
 # from the system's packages; Traefik, another version of both, and moto, which answers as AWS's API, are from PyPI, beside what is built. Sets
 # CHOIRMASTER_TEST_TRAEFIK, CHOIRMASTER_TEST_NGINX and CHOIRMASTER_TEST_HAPROXY to the programs of these, CHOIRMASTER_TEST_MOTO to a Python that
 # has moto, and what AWS's chain of credentials finds.
@@ -69,6 +69,9 @@ routers_find_packages() {
     for router in nginx haproxy; do
         command -v "$router" >/dev/null 2>&1 || routers_missing="$routers_missing $router"
     done
+    # Of no router, but for calls that one takes over.
+    command -v nft >/dev/null 2>&1 || routers_missing="$routers_missing nftables"
+    command -v ip >/dev/null 2>&1 || routers_missing="$routers_missing $(routers_ip_package)"
     routers_has_stream || routers_missing="$routers_missing $(routers_stream_package)"
     routers_missing=$(printf %s "$routers_missing" | sed 's/ *$//')
     if [ -z "$routers_missing" ]; then return 0; fi
@@ -102,6 +105,10 @@ routers_stream_package() {
     if command -v apt-get >/dev/null 2>&1; then printf libnginx-mod-stream
     elif command -v dnf >/dev/null 2>&1 || command -v apk >/dev/null 2>&1; then printf nginx-mod-stream
     fi
+}
+
+routers_ip_package() {
+    if command -v dnf >/dev/null 2>&1; then printf iproute; else printf iproute2; fi
 }
 
 # Debian's packages start a service each, on ports that others may have: not while this says no.

@@ -26,6 +26,7 @@ mod runners;
 mod scripted;
 mod shared_proxy;
 mod state_machine;
+mod takeover;
 mod tinyfaas;
 mod wasm;
 mod webhook;

@@ -442,6 +442,25 @@ fn a_target_that_is_a_port_of_the_router_is_refused_however_it_is_written() {
 }
 
 #[test]
+fn who_has_a_port_of_which_calls_are_taken_over_may_be_a_target_and_where_the_router_listens_may_not() {
+    let leads_to = |text: &str| {
+        let mut spec = spec("a", 8080, &[9_000, 1_000]);
+        spec.listens[0].at = Some(19_000);
+        spec.variations[0] = variation("A", &[text]);
+        of([spec, crate::states::spec("b", 9090, &[10_000])])
+    };
+    let wanted = leads_to("127.0.0.1:8080").unwrap();
+    assert_eq!(wanted.routes().keys().map(|socket| socket.port).collect::<Vec<_>>(), [8080, 9090]);
+    for text in ["127.0.0.1:19000", "127.0.0.1:9090"] {
+        assert!(matches!(leads_to(text), Err(WantedError::Loop { .. })), "{text}");
+    }
+    // What is called is called by one service, wherever the router listens.
+    let mut twice = spec("a", 9090, &[10_000]);
+    twice.listens[0].at = Some(19_000);
+    assert!(matches!(of([twice, spec("b", 9090, &[10_000])]), Err(WantedError::Port { .. })));
+}
+
+#[test]
 fn other_targets_are_checked_as_the_first_ones_were() {
     let wanted = of([spec("a", 8080, &[9_000, 1_000])]).unwrap();
     let to = |text: &str| {

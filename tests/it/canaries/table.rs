@@ -43,7 +43,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("begin", "the services of the release have copies, so that what serves is reached beside the canary", Kubernetes),
     ("begin", "services and resources of the canary are created", NotYet("Runtimes")),
     ("begin", "whatever shares calls is configured, and runs", By("weight_10_adopted_and_no_call_is_lost")),
-    ("begin", "all calls of the original services come to it", NotYet("Takeover")),
+    ("begin", "all calls of the original services come to it", By("a_port_is_taken_over_and_given_back_and_no_call_is_lost")),
     ("adopt", "all calls go to the canary", By("weight_10_adopted_and_no_call_is_lost")),
     ("adopt", "the copies of services are deleted", Kubernetes),
     ("adopt", "the services of the canary are deleted", Kubernetes),
@@ -97,13 +97,14 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     include_str!("kills.rs"),
     include_str!("life.rs"),
     include_str!("status.rs"),
     include_str!("../real_agents/flows.rs"),
     include_str!("../engine/durable.rs"),
     include_str!("../real_agents/canaries.rs"),
+    include_str!("../real_agents/taken_over.rs"),
     include_str!("../../canary-releases/crd.rs"),
     include_str!("../../canary-releases/reading.rs"),
     include_str!("../../canary-releases/refused.rs"),

@@ -395,6 +395,26 @@ async fn a_release_begins_with_what_serves_now_unless_it_says_otherwise() {
 }
 
 #[tokio::test]
+async fn port_of_another_program_is_taken_over_while_that_is_a_target() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut told = report(&id, &[]);
+    let text = release("r", "\"127.0.0.1:8080\"", "");
+    for takes_over in [false, true] {
+        let any = json!({"first": 1, "last": 65_535, "protocol": "HTTP", "takes_over": takes_over});
+        told["router"]["ports"] = json!([any]);
+        tell(&world, &told).await.ok();
+        let answer = world.submit_to("/release?dry_run=true", &text).await;
+        if takes_over {
+            answer.ok();
+        } else {
+            assert!(answer.problem().contains("is a target: calls would go round"));
+        }
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn release_at_unavailable_router_port_is_refused_naming_its_user() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;

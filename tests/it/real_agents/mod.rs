@@ -46,6 +46,7 @@ mod site;
 mod stages;
 mod steering;
 mod stopped;
+mod taken_over;
 pub mod users;
 #[path = "../../shared/loss/wait.rs"]
 pub mod wait;

@@ -1,0 +1,85 @@
+//! Which way there is for a port, and at which port the proxy listens then.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use agent::takeover::rule::{Facts, Way, place, way};
+use model::traffic::{Listen, OpenPorts, Protocol, Socket, TlsEnd};
+
+fn own(port: u16, protocol: Protocol, passes: bool) -> OpenPorts {
+    OpenPorts { first: port, last: port, protocol: Some(protocol), passes, takes_over: false }
+}
+
+#[test]
+fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
+    let own = [
+        own(8000, Protocol::Http, false),
+        own(443, Protocol::Https, true),
+        own(5432, Protocol::Tcp, false),
+        own(53, Protocol::Udp, false),
+    ];
+    let all = Facts { own: &own, is_allowed: true, marks: true, ground: Ok(()) };
+    let passed = Listen { tls: TlsEnd::Pass, ..Listen::new(443, Protocol::Https) };
+    let http = |port| Listen::new(port, Protocol::Http);
+    let taken = Ok(Way::Nftables);
+    let cases = [
+        ("the proxy listens", http(8000), all, Ok(Way::Own)),
+        (
+            "it does so whatever else is missing",
+            http(8000),
+            Facts { is_allowed: false, marks: false, ground: Err("no"), ..all },
+            Ok(Way::Own),
+        ),
+        ("HTTPS comes in where HTTP does", Listen::new(8000, Protocol::Https), all, Ok(Way::Own)),
+        ("TLS passes there", passed.clone(), all, Ok(Way::Own)),
+        ("with a certificate it doesn't", Listen::new(443, Protocol::Https), all, taken),
+        ("a port of UDP is none of TCP", Listen::new(53, Protocol::Tcp), all, taken),
+        ("nor the other way round", Listen::new(5432, Protocol::Udp), all, taken),
+        ("another program's", http(8080), all, taken),
+        (
+            "not allowed",
+            http(8080),
+            Facts { is_allowed: false, ..all },
+            Err(
+                "the proxy doesn't listen at port 8080: have it listen there (config/proxy.yml), or, where another program does, set \
+                 takeover.nftables of this agent",
+            ),
+        ),
+        (
+            "calls of the proxy would come back",
+            http(8080),
+            Facts { marks: false, ..all },
+            Err(
+                "calls to port 8080 can't be taken over: the proxy doesn't mark its own, which would come back to it; set \
+                 takeover.nftables in its configuration, too, and start it anew",
+            ),
+        ),
+        (
+            "no rules can be read",
+            http(8080),
+            Facts { ground: Err("nft can't be run"), ..all },
+            Err("calls to port 8080 can't be taken over: nft can't be run"),
+        ),
+    ]
+    .map(|(what, listen, facts, expected)| (what, listen, facts, expected.map_err(str::to_owned)));
+    for (what, listen, facts, expected) in cases {
+        assert_eq!(way(&listen, facts), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_first_port_is_chosen_that_nobody_has() {
+    let tried = RefCell::new(Vec::new());
+    let in_use = BTreeSet::from([19_000, 19_002]);
+    let socket = Socket { port: 53, is_udp: true };
+    let is_free = |socket: Socket| {
+        tried.borrow_mut().push(socket);
+        socket.port == 19_003
+    };
+    assert_eq!(place(socket, (19_000, 19_999), &in_use, is_free), Ok(19_003));
+    // Of the protocol that is taken over.
+    assert_eq!(*tried.borrow(), [19_001, 19_003].map(|port| Socket { port, is_udp: true }));
+    assert_eq!(
+        place(socket, (19_000, 19_002), &in_use, is_free).unwrap_err(),
+        "no port from 19000 to 19002 is free, at which calls to port 53 could be taken: give takeover.ports more"
+    );
+}
