@@ -25,9 +25,11 @@ pub struct Advice {
     pub agents: u64,
     /// The kinds of routers that lead services, and how many routers are of each.
     pub routers: BTreeMap<String, u32>,
+    /// Ports to which calls are taken over from other programs, by the place of their service in the strategy, and how many routers do so.
+    pub taken_over: BTreeMap<(usize, u16), u32>,
 }
 
-/// Looks at a plan once more. Costs another plan where nobody lies in the area, and a look at all children where some
+/// Looks at a plan once more; what routers say of ports isn't known here. Costs another plan where nobody lies in the area, and a look at all children where some
 /// lack a runtime; else next to nothing.
 pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     let lacks = |why: &Why| matches!(why, Why::Runtime(..));
@@ -38,6 +40,7 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
         in_place: count_in_place(strategy, fleet, plan),
         agents: plan.participants.agents,
         routers: if strategy.services.is_empty() { BTreeMap::new() } else { count_routers(fleet, plan) },
+        taken_over: BTreeMap::new(),
     }
 }
 

@@ -406,7 +406,9 @@ async fn port_of_another_program_is_taken_over_while_that_is_a_target() {
         tell(&world, &told).await.ok();
         let answer = world.submit_to("/release?dry_run=true", &text).await;
         if takes_over {
-            answer.ok();
+            let warnings = answer.ok().json()["warnings"].clone();
+            let mut codes = warnings.as_array().unwrap().iter().map(|warning| &warning["code"]);
+            assert!(codes.any(|code| code == "taken-over"), "{warnings:#}");
         } else {
             assert!(answer.problem().contains("is a target: calls would go round"));
         }

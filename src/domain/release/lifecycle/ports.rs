@@ -6,7 +6,7 @@ use crate::{
     plan::{self, Plan},
     release::{
         command::{PortTaken, Refusal},
-        state::{Release, ReleaseState, State},
+        state::{Release, ReleaseState, Snapshot, State},
     },
     traffic::{self, Router},
 };
@@ -48,6 +48,29 @@ pub(super) fn check<'p>(
         }
     }
     Ok(())
+}
+
+/// Ports to which calls are taken over from other programs, by the place of their service, and how many routers of a plan do so.
+#[must_use]
+pub fn taken_over(state: &Snapshot, strategy: &Strategy, plan: &Plan) -> BTreeMap<(usize, u16), u32> {
+    let mut found = BTreeMap::new();
+    for child in plan.leaders() {
+        let Some(router) = state.traffic.get(child) else { continue };
+        let led = led_by(child, strategy, plan);
+        for (at, service) in strategy.services.iter().enumerate() {
+            let is_led = led.iter().any(|led| led.name() == service.name());
+            for listen in service.ports.iter().filter(|listen| is_led && is_taken_over(router, listen)) {
+                *found.entry((at, listen.port)).or_default() += 1;
+            }
+        }
+    }
+    found
+}
+
+/// Whether a router has a port only by taking over what is called there.
+fn is_taken_over(router: &Router, listen: &Listen) -> bool {
+    let mut fitting = router.ports.iter().flatten().filter(|open| open.take(listen)).peekable();
+    fitting.peek().is_some() && fitting.all(|open| open.takes_over)
 }
 
 /// The services of a release that a child leads.
@@ -146,11 +169,7 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
                 let what = if at.is_routed() { at.to_string() } else { "it".to_owned() };
                 return taken(format!("{holder} has {what}"));
             }
-            let is_taken_over = router.ports.as_ref().is_some_and(|open| {
-                let mut fitting = open.iter().filter(|open| open.take(listen));
-                fitting.all(|open| open.takes_over)
-            });
-            if !is_taken_over {
+            if !is_taken_over(router, listen) {
                 opened.entry(key).or_insert_with(|| own.clone());
                 new.insert(key, service.name());
             }

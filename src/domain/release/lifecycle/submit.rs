@@ -6,7 +6,7 @@ use super::{
     Adoption, Change as CourseChange, Submission, bases, participants::excluded, ports, roll_back::roll_back,
 };
 use crate::{
-    plan::{self, UnmanagedRouter},
+    plan::{self, Advice, UnmanagedRouter},
     release::{
         change::Change,
         command::{CanNotLead, Decision, Outlook, Refusal, Reply},
@@ -139,7 +139,10 @@ fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Out
     // Nobody was noticed, and nobody is silent.
     let plan = plan::plan(blind.as_ref().unwrap_or(strategy), &state.shared);
     Outlook {
-        advice: plan::advise(strategy, &state.shared, &plan),
+        advice: Advice {
+            taken_over: ports::taken_over(state, strategy, &plan),
+            ..plan::advise(strategy, &state.shared, &plan)
+        },
         participants: plan.members.len() as u32,
         excluded: excluded(&plan),
         waits_for: state.goes_before(strategy, key, now).map(|release| release.id.clone()).collect(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{Context, context::PATIENCE};
-use domain::{plan, plan::Advice};
+use domain::{plan, plan::Advice, release::lifecycle};
 use engine::EngineError;
 use language::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
 
@@ -16,7 +16,10 @@ pub async fn ask(
     let asked = Arc::clone(strategy);
     let advice = ctx.engine.read_apart(PATIENCE, move |state| {
         let planned = plan::plan(&asked, state);
-        plan::advise(&asked, state, &planned)
+        Advice {
+            taken_over: lifecycle::taken_over(state, &asked, &planned),
+            ..plan::advise(&asked, state, &planned)
+        }
     });
     Ok(warnings(strategy, places, &advice.await?))
 }
@@ -32,6 +35,19 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
     }
     found.extend(plan::stops(strategy, places, advice));
     found.extend(plan::drawn_apart(strategy, places, advice));
+    for (&(at, port), routers) in &advice.taken_over {
+        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
+            continue;
+        };
+        let at_routers = if *routers == 1 { "a router".to_owned() } else { format!("{routers} routers") };
+        let message = format!(
+            "calls to port {port} of {} are taken over from whoever has it, by rules of nftables, at {at_routers}, as long as the service \
+             is led there",
+            service.name()
+        );
+        let fix = "have the proxy listen there itself where no other program is to go on";
+        found.push(place.fault(Severity::Warning, "taken-over", message, fix));
+    }
     if advice.runtimes.is_empty() {
         return found;
     }
