@@ -14,6 +14,12 @@ pub const MARK: u32 = 0x6368_6f69;
 /// The table, with its family.
 pub const TABLE: [&str; 2] = ["inet", "choirmaster"];
 
+/// The hooks of its chains, each called like its own.
+pub const HOOKS: [&str; 2] = ["output", "prerouting"];
+
+/// Their place before rules of others, which are at -100 by custom.
+pub const PRIORITY: i32 = -110;
+
 /// How long the program may take. It has milliseconds of work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,6 +43,22 @@ pub enum NftError {
 pub fn removal() -> String {
     let [family, name] = TABLE;
     format!("table {family} {name}\ndelete table {family} {name}\n")
+}
+
+/// Puts the table in force with these rules for each hook, and none beside them: all at once, whatever was there.
+///
+/// While nothing else has the kernel keep connections in mind, those that were sent here are sent here no more: so the last rule, which changes
+/// nothing, has it do so until the table is removed.
+#[must_use]
+pub fn table(rules: impl Fn(&str) -> String) -> String {
+    let [family, name] = TABLE;
+    let chains = HOOKS.map(|hook| {
+        let rules = rules(hook);
+        format!(
+            "  chain {hook} {{\n    type nat hook {hook} priority {PRIORITY}; policy accept;\n{rules}    ct state new accept\n  }}\n"
+        )
+    });
+    format!("{}table {family} {name} {{\n{}}}\n", removal(), chains.concat())
 }
 
 /// What a run of the program comes to.

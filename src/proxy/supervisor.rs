@@ -157,8 +157,9 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
             }
             () = signals.next() => {
                 if supervisor.is_stopping {
-                    supervisor.send_none_here().await;
                     supervisor.say_to_all(&Word::End).await;
+                    supervisor.processes.clear();
+                    supervisor.send_none_here().await;
                     return Ok(SupervisorExit::AtOnce);
                 }
                 if supervisor.stop().await {
@@ -413,11 +414,20 @@ impl Holder {
         }
     }
 
-    /// Has connections to others' ports come here no more. An agent puts the rules for that back once it finds them gone and somebody
-    /// serves.
+    /// Has no further connections to others' ports come here; those that are here go on. An agent puts the rules for that back once it
+    /// finds them gone and somebody serves.
     async fn send_none_here(&self) {
         let Some(nft) = &self.plan.nft else { return };
-        if let Err(error) = nftables::run(nft, &["-f", "-"], nftables::removal()).await {
+        let [family, name] = nftables::TABLE;
+        let text = if self.processes.is_empty() {
+            nftables::removal()
+        } else if nftables::run(nft, &["list", "table", family, name], String::new()).await.is_ok() {
+            nftables::table(|_| String::new())
+        } else {
+            // It isn't there, or can't be changed either.
+            return;
+        };
+        if let Err(error) = nftables::run(nft, &["-f", "-"], text).await {
             tracing::error!(
                 "calls may still be sent here from others' ports, where nobody takes them: {error}"
             );

@@ -7,7 +7,7 @@ use std::{
 };
 
 use model::traffic::Socket;
-use proxy::nftables::{NftError, TABLE, run};
+use proxy::nftables::{NftError, TABLE, removal, run};
 
 use super::{
     Answer, Ground,
@@ -39,8 +39,8 @@ impl Machine {
         }
     }
 
-    async fn put(&self, redirects: &Redirects) -> Result<(), Trouble> {
-        let put = run(&self.nft, &["-f", "-"], render(redirects)).await;
+    async fn put(&self, text: String) -> Result<(), Trouble> {
+        let put = run(&self.nft, &["-f", "-"], text).await;
         put.map(drop).map_err(|error| of_nft(&error))
     }
 }
@@ -60,14 +60,11 @@ impl Ground for Machine {
     }
 
     fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
-        Box::pin(self.put(all))
+        Box::pin(self.put(render(all)))
     }
 
     fn give_back(&self) -> Answer<'_, Result<(), Trouble>> {
-        Box::pin(async {
-            let none = Redirects::new();
-            self.put(&none).await
-        })
+        Box::pin(self.put(removal()))
     }
 
     fn addresses(&self, port: u16) -> Vec<SocketAddr> {

@@ -79,10 +79,10 @@ pub trait Ground: fmt::Debug + Send + Sync {
     /// What is in force.
     fn look(&self) -> Answer<'_, Result<Found, Trouble>>;
 
-    /// Has callers of these ports sent there, and no others. All of it, or nothing.
+    /// Has callers of these ports sent there, and no others; those that were sent before go on, also with none. All of it, or nothing.
     fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>>;
 
-    /// Leaves nothing.
+    /// Leaves nothing, and nobody who was sent goes on.
     fn give_back(&self) -> Answer<'_, Result<(), Trouble>>;
 
     /// Where the proxy is to listen, so that all callers can be sent to this port.
@@ -210,15 +210,14 @@ impl Takeover {
         }
         let turn = self.of.turn.lock().await;
         let wanted = self.of.wanted(&services).await?;
-        let mut all = self.of.plan(&wanted, &services)?;
+        let all = self.of.plan(&wanted, &services)?;
         self.of.keep(&all).await?;
-        self.of.put(&redirects(&all)).await?;
+        self.of.put(&all).await?;
         self.of.listen(&all).await?;
         drop(turn);
         self.of.wait_for_callers(&all).await?;
         let _turn = self.of.turn.lock().await;
-        all.retain(|taken| taken.phase != Phase::GivingBack);
-        self.of.keep(&all).await?;
+        self.of.finish().await?;
         services.into_iter().map(|service| placed(service, &all)).collect()
     }
 
@@ -238,7 +237,7 @@ impl Takeover {
             tracing::info!("calls to port {} are taken over, at port {}", taken.port, taken.at);
         }
         self.of.keep(&all).await?;
-        self.of.put(&redirects(&all)).await
+        self.of.put(&all).await
     }
 
     /// Whether something else is in force than what is to be. That a proxy answers is known.
@@ -255,11 +254,11 @@ impl Takeover {
     /// No proxy answers: once that has been so for a moment, callers get whoever has their port.
     pub async fn proxy_is_away(&self) {
         let since = *lock(&self.of.away_since).get_or_insert_with(Instant::now);
-        if since.elapsed() < AWAY || redirects(&lock(&self.of.taken)).is_empty() {
+        if since.elapsed() < AWAY || lock(&self.of.taken).is_empty() {
             return;
         }
         let Ok(_turn) = self.of.turn.try_lock() else { return };
-        if self.of.ground.look().await.is_ok_and(|found| found.is(&Redirects::new())) {
+        if self.of.ground.look().await.is_ok_and(|found| found.is_nothing()) {
             return;
         }
         match self.of.ground.give_back().await {
@@ -396,12 +395,41 @@ impl Inner {
         Ok(())
     }
 
-    /// Has callers sent so, and no others.
-    async fn put(&self, wanted: &Redirects) -> Result<(), Trouble> {
-        if self.ground.look().await?.is(wanted) {
+    /// Has callers sent so, and no others. Where nothing is taken over, nothing is left.
+    async fn put(&self, all: &[Taken]) -> Result<(), Trouble> {
+        let (found, wanted) = (self.ground.look().await?, redirects(all));
+        if is_so(&found, all) {
+            Ok(())
+        } else if all.is_empty() {
+            self.ground.give_back().await
+        } else {
+            self.ground.take(&wanted).await
+        }
+    }
+
+    /// Forgets what was given back and has no callers any more. Until then the ground knows of it, lest what they have is cut.
+    async fn finish(&self) -> Result<(), Trouble> {
+        let all = lock(&self.taken).clone();
+        if all.iter().all(|taken| taken.phase != Phase::GivingBack) {
             return Ok(());
         }
-        if wanted.is_empty() { self.ground.give_back().await } else { self.ground.take(wanted).await }
+        // Whoever was to do that may have been killed.
+        self.put(&all).await?;
+        self.listen(&all).await?;
+        let given_back = self.listened().await?.given_back;
+        let has_callers = |taken: &Taken| {
+            let mut own = given_back.iter().filter(|one| {
+                one.address.port() == taken.at && (one.kind == AddressKind::Udp) == taken.is_udp()
+            });
+            own.any(|one| one.connections > 0)
+        };
+        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(taken);
+        let left: Vec<Taken> = all.iter().filter(is_left).cloned().collect();
+        if left == all {
+            return Ok(());
+        }
+        self.keep(&left).await?;
+        self.put(&left).await
     }
 
     /// Has the proxy listen for what is taken over, and for nothing else of ours.
@@ -461,10 +489,11 @@ impl Inner {
         if let Some(why) = why_not.filter(|why| before.as_ref() != Some(why)) {
             tracing::warn!("no calls can be taken over: {why}");
         }
-        let (found, wanted) = (found.ok()?, redirects(&lock(&self.taken)));
-        if found.is(&wanted) {
+        let (found, all) = (found.ok()?, lock(&self.taken).clone());
+        if is_so(&found, &all) {
             return None;
         }
+        let wanted = redirects(&all);
         let beside = if found.others == 0 { String::new() } else { format!(", and {} others", found.others) };
         Some((written(&wanted), format!("{}{beside}", written(&found.redirects))))
     }
@@ -473,12 +502,17 @@ impl Inner {
     async fn watch(self: Arc<Self>) {
         loop {
             sleep(LOOK_EVERY).await;
-            let is_quiet = redirects(&lock(&self.taken)).is_empty() || lock(&self.away_since).is_some();
+            let is_quiet = lock(&self.taken).is_empty() || lock(&self.away_since).is_some();
             if is_quiet {
                 continue;
             }
             let Ok(turn) = self.turn.try_lock() else { continue };
             let difference = self.difference().await;
+            if difference.is_none()
+                && let Err(trouble) = self.finish().await
+            {
+                tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
+            }
             drop(turn);
             if let Some((wanted, seen)) = difference {
                 tracing::warn!("calls to others' ports are taken over as {seen}, and put right: {wanted}");
@@ -511,6 +545,11 @@ fn load(file: &Path) -> io::Result<Vec<Taken>> {
 fn redirects(all: &[Taken]) -> Redirects {
     let taken = all.iter().filter(|taken| taken.phase == Phase::Taken);
     taken.map(|taken| (taken.socket(), taken.at)).collect()
+}
+
+/// Whether this is what is to be in force.
+fn is_so(found: &Found, all: &[Taken]) -> bool {
+    if all.is_empty() { found.is_nothing() } else { found.is(&redirects(all)) }
 }
 
 fn written(redirects: &Redirects) -> String {

@@ -33,7 +33,8 @@ const TAKEN: u16 = 8080;
 
 #[derive(Debug, Default)]
 struct Rules {
-    redirects: Redirects,
+    /// None: nothing is left.
+    redirects: Option<Redirects>,
     /// Before each of so many further calls breaks off; none: none does.
     left: Option<usize>,
 }
@@ -43,14 +44,18 @@ struct List(Arc<Mutex<Rules>>);
 
 impl List {
     fn redirects(&self) -> Redirects {
-        self.0.lock().unwrap().redirects.clone()
+        self.0.lock().unwrap().redirects.clone().unwrap_or_default()
+    }
+
+    fn is_left(&self) -> bool {
+        self.0.lock().unwrap().redirects.is_some()
     }
 
     fn break_after(&self, calls: Option<usize>) {
         self.0.lock().unwrap().left = calls;
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Redirects) -> T) -> Result<T, Trouble> {
+    fn with<T>(&self, act: impl FnOnce(&mut Option<Redirects>) -> T) -> Result<T, Trouble> {
         let mut rules = self.0.lock().unwrap();
         match &mut rules.left {
             Some(0) => return Err(Trouble::passing("it broke off")),
@@ -63,17 +68,21 @@ impl List {
 
 impl Ground for List {
     fn look(&self) -> Answer<'_, Result<Found, Trouble>> {
-        let found = self.with(|redirects| Found { redirects: redirects.clone(), others: 0 });
+        let found = self.with(|redirects| Found {
+            is_there: redirects.is_some(),
+            redirects: redirects.clone().unwrap_or_default(),
+            others: 0,
+        });
         Box::pin(async { found })
     }
 
     fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
-        let taken = self.with(|redirects| redirects.clone_from(all));
+        let taken = self.with(|redirects| *redirects = Some(all.clone()));
         Box::pin(async { taken })
     }
 
     fn give_back(&self) -> Answer<'_, Result<(), Trouble>> {
-        let given_back = self.with(Redirects::clear);
+        let given_back = self.with(|redirects| *redirects = None);
         Box::pin(async { given_back })
     }
 
@@ -196,6 +205,7 @@ async fn callers_come_once_the_table_is_in_force_and_go_before_it_is_gone() {
     // Once this is answered, a table without it may follow.
     takeover.before_table(Vec::new()).await.unwrap();
     assert_eq!((world.ground.redirects(), world.listened().await), (Redirects::new(), Vec::new()));
+    assert!(!world.ground.is_left());
     assert_eq!(std::fs::read_to_string(&world.file).unwrap(), "[]");
 }
 
@@ -219,6 +229,7 @@ async fn what_breaks_off_anywhere_is_finished_by_the_next_agent() {
         world.ground.break_after(None);
         apply(&world.takeover(true), Vec::new()).await.unwrap();
         assert_eq!((world.ground.redirects(), world.listened().await), (Redirects::new(), vec![]), "{calls}");
+        assert!(!world.ground.is_left(), "{calls}");
         if first.is_ok() && second.is_ok() {
             break;
         }
@@ -233,7 +244,7 @@ async fn what_somebody_changes_is_a_drift_and_put_right() {
     let takeover = world.takeover(true);
     let placed = apply(&takeover, vec![service()]).await.unwrap();
     let at = placed[0].listens[0].at.unwrap();
-    world.ground.with(Redirects::clear).unwrap();
+    world.ground.with(|redirects| *redirects = None).unwrap();
     takeover.drifted().await;
     let drifts = takeover.drifts();
     assert_eq!(drifts[0].wanted, format!("tcp {TAKEN} at {at}"));
