@@ -65,7 +65,6 @@ pub fn table(rules: impl Fn(&str) -> String) -> String {
 pub type Ran = Pin<Box<dyn Future<Output = Result<String, NftError>> + Send>>;
 
 /// Runs the program, and gives what it wrote. All that it reads as `input` is done at once, or nothing.
-#[must_use]
 pub fn run(program: &Path, arguments: &[&str], input: String) -> Ran {
     let mut command = Command::new(program);
     // Its words are looked at.

@@ -158,8 +158,7 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
             () = signals.next() => {
                 if supervisor.is_stopping {
                     supervisor.say_to_all(&Word::End).await;
-                    supervisor.processes.clear();
-                    supervisor.send_none_here().await;
+                    supervisor.send_none_here(true).await;
                     return Ok(SupervisorExit::AtOnce);
                 }
                 if supervisor.stop().await {
@@ -360,14 +359,14 @@ impl Holder {
             let is_over = self.processes.is_empty();
             if is_over {
                 // Should somebody have put the rules back meanwhile.
-                self.send_none_here().await;
+                self.send_none_here(false).await;
             }
             return Ok(is_over.then_some(SupervisorExit::Stopped));
         }
         if self.coming.is_some_and(|(coming, _)| coming == number) {
             self.coming = None;
             if !self.has_served {
-                self.send_none_here().await;
+                self.send_none_here(false).await;
                 return Ok(Some(SupervisorExit::NeverServed(code)));
             }
             let how = code.map_or_else(|| "killed".to_owned(), |code| format!("with code {code}"));
@@ -410,16 +409,16 @@ impl Holder {
         };
         self.start_at = Some(Instant::now() + rest);
         if !rest.is_zero() {
-            self.send_none_here().await;
+            self.send_none_here(false).await;
         }
     }
 
-    /// Has no further connections to others' ports come here; those that are here go on. An agent puts the rules for that back once it
+    /// Has no further connections to others' ports come here; those that are here go on, unless all ends `at_once`. An agent puts the rules for that back once it
     /// finds them gone and somebody serves.
-    async fn send_none_here(&self) {
+    async fn send_none_here(&self, at_once: bool) {
         let Some(nft) = &self.plan.nft else { return };
         let [family, name] = nftables::TABLE;
-        let text = if self.processes.is_empty() {
+        let text = if at_once || self.processes.is_empty() {
             nftables::removal()
         } else if nftables::run(nft, &["list", "table", family, name], String::new()).await.is_ok() {
             nftables::table(|_| String::new())
@@ -466,7 +465,7 @@ impl Holder {
         systemd::notify("STOPPING=1");
         let _ = std::fs::remove_file(&self.plan.control);
         // First, lest anybody is sent here who isn't taken any more.
-        self.send_none_here().await;
+        self.send_none_here(false).await;
         self.sockets = None;
         self.listed.close();
         self.listen_again_at = None;

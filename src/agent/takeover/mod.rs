@@ -423,7 +423,7 @@ impl Inner {
             });
             own.any(|one| one.connections > 0)
         };
-        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(taken);
+        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(*taken);
         let left: Vec<Taken> = all.iter().filter(is_left).cloned().collect();
         if left == all {
             return Ok(());
