@@ -3,8 +3,8 @@
 //! Both hooks are needed: what comes from elsewhere passes `prerouting`, what programs of this machine send passes `output`. Only what is
 //! for an address of this machine is sent elsewhere, and nothing that the proxy itself sends, which is marked. From elsewhere it goes to
 //! the address that the machine has there, so that answers to datagrams come from there; programs of this machine keep the address that
-//! they have called. A connection that was made before goes on as it is, also once the table is gone: the kernel asks for the first packet
-//! of each alone.
+//! they have called. A connection that was made before goes on as it is: only what begins one is sent elsewhere. Who was sent elsewhere stays
+//! there as long as there is the table, whatever it has, and is cut with its end.
 
 use std::collections::BTreeMap;
 

@@ -75,7 +75,7 @@ pub type Ports = BTreeSet<(u16, bool)>;
 
 pub fn ports(wanted: &DesiredConfig) -> Ports {
     let listens = wanted.services().iter().flat_map(|service| &service.listens);
-    listens.map(|listen| (listen.port, listen.protocol.is_udp())).collect()
+    listens.map(|listen| (listen.opened().port, listen.protocol.is_udp())).collect()
 }
 
 impl Answers {
