@@ -161,7 +161,7 @@ impl World {
 
     /// Led by these agents, by a process that has just been started.
     fn led_by(&self, agents: &[&str]) -> (Arc<SharedProxy>, Arc<Watched>) {
-        let settings = ProxySettings { control: control_of(self.root.path()), start: None };
+        let settings = ProxySettings { control: control_of(self.root.path()), start: None, takeover: None };
         let watched = Arc::new(Watched {
             proxy: BuiltInProxy::new(settings),
             looks: AtomicUsize::default(),
@@ -221,6 +221,7 @@ fn service(name: &str, port: u16, of_new: u16) -> ManagedService {
     };
     let listen = desired::Listen {
         port,
+        at: None,
         protocol: Protocol::Http,
         hosts: Vec::new(),
         path: None,
@@ -484,7 +485,7 @@ async fn a_thousand_at_once_are_one_table_one_look_and_one_reading() {
 
     let before = watched.looks.load(Ordering::SeqCst);
     let mut looking = JoinSet::new();
-    for part in parts.iter().cloned() {
+    for part in parts.clone() {
         looking.spawn(async move { read_back(&part).await });
     }
     let mut seen = BTreeSet::new();
@@ -497,7 +498,7 @@ async fn a_thousand_at_once_are_one_table_one_look_and_one_reading() {
     assert!(looks <= FEW, "{looks} looks");
 
     let mut counting = JoinSet::new();
-    for part in parts.iter().cloned() {
+    for part in parts.clone() {
         counting.spawn(async move { part.count(Cursor::default()).await });
     }
     for counted in counting.join_all().await {

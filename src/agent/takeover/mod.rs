@@ -329,7 +329,7 @@ impl Inner {
             own: &own,
             is_allowed: self.settings.nftables,
             marks: status.marks,
-            ground: ground.as_ref().map(|()| ()).map_err(|trouble| trouble.text.as_str()),
+            ground: ground.as_ref().copied().map_err(|trouble| trouble.text.as_str()),
         };
         let mut wanted = Vec::new();
         for listen in services.iter().flat_map(|service| &service.listens) {
@@ -423,7 +423,7 @@ impl Inner {
             });
             own.any(|one| one.connections > 0)
         };
-        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(*taken);
+        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(taken);
         let left: Vec<Taken> = all.iter().filter(is_left).cloned().collect();
         if left == all {
             return Ok(());

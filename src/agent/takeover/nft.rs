@@ -115,10 +115,7 @@ fn is_end(rule: &Rule) -> bool {
 /// What a rule of ours does; none of anybody else's.
 fn redirect(rule: &Rule) -> Option<(Socket, u16)> {
     let hook = HOOKS.into_iter().find(|hook| rule.chain == *hook)?;
-    let (called, sent) = match &rule.expr[..] {
-        [_, _, called, sent] | [_, _, _, called, sent] => (called, sent),
-        _ => return None,
-    };
+    let ([_, _, called, sent] | [_, _, _, called, sent]) = &rule.expr[..] else { return None };
     let to = u16::try_from(sent.get(action(hook))?.get("port")?.as_u64()?).ok()?;
     let port = u16::try_from(called.get("match")?.get("right")?.as_u64()?).ok()?;
     let is_this = |socket: &Socket| {

@@ -85,7 +85,9 @@ impl Holder {
             self.listen_again_at = Some(Instant::now() + AGAIN);
         }
         if is_first {
-            faults.iter().for_each(|fault| tracing::error!("{fault}; it is tried again"));
+            for fault in &faults {
+                tracing::error!("{fault}; it is tried again");
+            }
         }
         if opened && let Some(serving) = self.serving {
             self.tell_addresses(serving).await;

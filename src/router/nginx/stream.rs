@@ -89,9 +89,9 @@ impl Nginx {
             return Ok(StreamSeen { left_over: unknown(), ..StreamSeen::default() });
         }
         let Some(running) = self.stream_running().await? else { return Ok(StreamSeen::default()) };
-        let is_running = |file: &&String| stream_digest(file) == Some(&*running);
-        let is_as_noted = there == noted && noted.as_ref().filter(is_running).is_some();
-        let file = [there, noted].into_iter().flatten().find(|file| is_running(&file));
+        let is_running = |file: &String| stream_digest(file) == Some(&*running);
+        let is_as_noted = there == noted && noted.as_ref().is_some_and(is_running);
+        let file = [there, noted].into_iter().flatten().find(is_running);
         let services = file.and_then(|file| parse_stream(&file).ok());
         let left_over = if services.is_none() { unknown() } else { None };
         Ok(StreamSeen { services: services.unwrap_or_default(), is_as_noted, left_over })

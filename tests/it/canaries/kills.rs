@@ -452,9 +452,9 @@ fn without_what_grows(path: &Path, text: String) -> String {
         _ => return text,
     };
     let mut value: Value = serde_json::from_str(json).unwrap();
-    GROWS.iter().for_each(|grows| {
-        value.as_object_mut().unwrap().remove(*grows);
-    });
+    for grows in GROWS {
+        value.as_object_mut().unwrap().remove(grows);
+    }
     value.to_string()
 }
 

@@ -133,12 +133,12 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
     layout.log = Some(Log { socket: word("/run/lines.sock"), is_alone: true });
     let file = render(&wanted(vec![database, names]), &layout).unwrap().stream.unwrap();
     // What is long, or a hash, says nothing to a reader.
-    let parts: String = (0..99).map(|part| format!("1% {part:02}; ")).collect();
+    let parts = (0..99).map(|part| format!("1% {part:02}; ")).collect::<Vec<_>>().concat();
     let is_of_many = |line: &&str| {
         !(2..16).any(|lane| line.contains(&format!("lane{lane} ")) || line.ends_with(&format!("lane{lane};")))
     };
     let text = file.lines().filter(is_of_many).collect::<Vec<_>>().join("\n");
-    let lanes: String = (1..16).map(|lane| format!("6.25% {lane}; ")).collect();
+    let lanes = (1..16).map(|lane| format!("6.25% {lane}; ")).collect::<Vec<_>>().concat();
     let mut text = text.replace(&parts, "… ").replace(&lanes, "… ");
     for (hash, name) in [
         (stream_digest(&file).unwrap().to_owned(), "DIGEST"),
