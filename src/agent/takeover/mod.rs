@@ -565,7 +565,8 @@ fn written(redirects: &Redirects) -> String {
 fn placed(service: Service, all: &[Taken]) -> Result<Service, Trouble> {
     let mut spec = ServiceSpec::clone(&service);
     for listen in &mut spec.listens {
-        listen.at = all.iter().find(|taken| taken.is_for(listen)).map(|taken| taken.at);
+        let mut taken = all.iter().filter(|taken| taken.phase != Phase::GivingBack);
+        listen.at = taken.find(|taken| taken.is_for(listen)).map(|taken| taken.at);
     }
     if spec.listens == service.listens {
         return Ok(service);

@@ -21,14 +21,14 @@ fn the_whole_table_is_replaced_at_once() {
     table inet choirmaster {
       chain output {
         type nat hook output priority -110; policy accept;
-        meta mark != 0x63686f69 fib daddr type local tcp flags & (fin | syn | rst | ack) == syn tcp dport 8080 dnat to :19000
         meta mark != 0x63686f69 fib daddr type local udp dport 53 dnat to :19001
+        meta mark != 0x63686f69 fib daddr type local tcp flags & (fin | syn | rst | ack) == syn tcp dport 8080 dnat to :19000
         ct state new accept
       }
       chain prerouting {
         type nat hook prerouting priority -110; policy accept;
-        meta mark != 0x63686f69 fib daddr type local tcp flags & (fin | syn | rst | ack) == syn tcp dport 8080 redirect to :19000
         meta mark != 0x63686f69 fib daddr type local udp dport 53 redirect to :19001
+        meta mark != 0x63686f69 fib daddr type local tcp flags & (fin | syn | rst | ack) == syn tcp dport 8080 redirect to :19000
         ct state new accept
       }
     }
