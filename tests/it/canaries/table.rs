@@ -27,7 +27,7 @@ const IN_A_CLUSTER: &str = "Kubernetes";
 #[rustfmt::skip]
 const SENTENCES: &[(&str, &str, Tried)] = &[
     ("goal", "calls are shared by weight", By("weight_10_adopted_and_no_call_is_lost")),
-    ("goal", "whoever calls notices nothing", By("weight_10_adopted_and_no_call_is_lost")),
+    ("goal", "whoever calls notices nothing", By("canaries_at_others_ports_lose_no_call_of_http_and_https")),
     ("parts", "there is a kind of objects of its own for canaries", By("a_cluster_can_take_the_definitions")),
     ("parts", "one part of the system begins canaries, another one shares calls", By("weight_10_adopted_and_no_call_is_lost")),
     ("a canary has", "one version of a release", By("what_its_release_does_not_have_is_named")),
@@ -83,10 +83,10 @@ const FIELDS: &[(&str, Tried)] = &[
     ("spec.services[].ports[].port", By("what_its_release_does_not_have_is_named")),
     ("spec.services[].ports[].protocol", By("what_its_release_does_not_have_is_named")),
     ("spec.services[].ports[].protocol: \"\"", By("what_can_be_left_out_may_be")),
-    ("spec.services[].ports[].protocol: \"HTTP\"", By("weight_10_adopted_and_no_call_is_lost")),
+    ("spec.services[].ports[].protocol: \"HTTP\"", By("canaries_at_others_ports_lose_no_call_of_http_and_https")),
     ("spec.services[].ports[].protocol: \"HTTPS\"", By("a_canary_of_https_has_the_certificate_of_each_host")),
     ("spec.services[].ports[].protocol: \"TCP\"", By("connections_of_tcp_stay_as_long_as_they_may_and_targets_know_who_calls")),
-    ("spec.services[].ports[].protocol: \"UDP\"", By("a_flow_of_udp_keeps_its_variation_over_three_weights")),
+    ("spec.services[].ports[].protocol: \"UDP\"", By("canaries_at_others_ports_lose_no_connection_and_move_no_flow")),
     ("spec.services[].ports[].config", By("what_no_field_is_for_is_refused")),
     ("spec.services[].ports[].config.weight", By("the_language_reads_it_without_a_fault")),
     ("spec.resources", NotYet("Runtimes")),
@@ -97,11 +97,12 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("kills.rs"),
     include_str!("life.rs"),
     include_str!("status.rs"),
     include_str!("../real_agents/flows.rs"),
+    include_str!("../real_agents/flows/cycles.rs"),
     include_str!("../engine/durable.rs"),
     include_str!("../real_agents/canaries.rs"),
     include_str!("../real_agents/taken_over.rs"),

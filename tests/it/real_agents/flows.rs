@@ -53,10 +53,16 @@ impl World {
 
     /// `prepare` puts files into the folder that `FOLDER` stands for.
     async fn prepared(proxy: &str, prepare: impl FnOnce(&Path)) -> Self {
+        Self::with(&[], proxy, prepare).await
+    }
+
+    /// `set`: of the agent, as `KEY=VALUE`.
+    async fn with(set: &[&str], proxy: &str, prepare: impl FnOnce(&Path)) -> Self {
         let site = Site::start().await;
         let at = free_address();
         let folder = site.folder().join("router");
-        let mut node = Node::of(&folder, "router", &site.manager.url(), &["agent.labels=env=prod"]);
+        let set = [&["agent.labels=env=prod"][..], set].concat();
+        let mut node = Node::of(&folder, "router", &site.manager.url(), &set);
         let config = folder.join("config");
         fs::create_dir(&config).unwrap();
         prepare(&config);
@@ -158,14 +164,7 @@ impl Backend {
 
     /// Ends TLS itself, and says its name. With what callers know it by.
     async fn secured(name: &'static str, roots: &mut RootCertStore) -> Self {
-        let CertifiedKey { cert, signing_key } = generate_simple_self_signed([HOST.to_owned()]).unwrap();
-        roots.add(cert.der().clone()).unwrap();
-        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(roots);
         Self::start(move |stream| {
             let acceptor = acceptor.clone();
             async move {
@@ -191,6 +190,17 @@ impl Backend {
         });
         Self { at, _serving: serving }
     }
+}
+
+/// Ends TLS as [`HOST`], with a certificate of its own, which callers know it by from now on.
+fn acceptor(roots: &mut RootCertStore) -> TlsAcceptor {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed([HOST.to_owned()]).unwrap();
+    roots.add(cert.der().clone()).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A connection of TCP, and who has it. They know who calls.

@@ -42,11 +42,11 @@ mod services;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/serving.rs"]
 mod serving;
-mod site;
+pub mod site;
 mod stages;
 mod steering;
 mod stopped;
-mod taken_over;
+pub mod taken_over;
 pub mod users;
 #[path = "../../shared/loss/wait.rs"]
 pub mod wait;

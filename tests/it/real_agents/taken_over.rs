@@ -1,7 +1,10 @@
 //! Calls to a port that another program has, and keeps, with the kernel's rules as they are. These hold for a whole network, so each story
 //! is told in a network of its own, by this program, started once more as whoever is root there.
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use super::{
     canaries::{canary, shop},
@@ -12,48 +15,50 @@ use super::{
 };
 use crate::ports::range;
 
-const WITHIN: &str = "CHOIRMASTER_TEST_OWN_NETWORK";
+/// Whoever tells a story has this in the environment.
+pub const WITHIN: &str = "CHOIRMASTER_TEST_OWN_NETWORK";
 
-fn in_a_network_of_its_own(story: &str) {
+/// Has a story told, which is a test of this program that is ignored elsewhere. `stderr`: where it says what it has to say.
+pub fn in_a_network_of_its_own(story: &str, stderr: Stdio) {
     // In it there is the loopback interface alone, which is down.
     let up = "ip link set lo up && exec \"$@\"";
     let mut command = Command::new("unshare");
     command
         .args(["--map-root-user", "--net", "--", "sh", "-c", up, "sh"])
         .arg(std::env::current_exe().unwrap());
-    command.arg(format!("real_agents::taken_over::{story}")).args(["--exact", "--ignored", "--nocapture"]);
-    let told = command.env(WITHIN, "yes").output().unwrap();
+    command.args([story, "--exact", "--ignored", "--nocapture"]);
+    let told = command.env(WITHIN, "yes").stderr(stderr).output().unwrap();
     let said = [told.stdout, told.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     assert!(told.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]
 fn a_port_is_taken_over_and_given_back_and_no_call_is_lost() {
-    in_a_network_of_its_own("story_of_a_canary");
+    in_a_network_of_its_own("real_agents::taken_over::story_of_a_canary", Stdio::piped());
 }
 
 #[test]
 fn the_rules_go_with_the_proxy() {
-    in_a_network_of_its_own("story_of_a_proxy_that_ends");
+    in_a_network_of_its_own("real_agents::taken_over::story_of_a_proxy_that_ends", Stdio::piped());
 }
 
 /// All rules of this network.
-fn rules() -> String {
+pub fn rules() -> String {
     let listed = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     String::from_utf8(listed.stdout).unwrap()
 }
 
 /// A program at a port, its next version elsewhere, and an agent that may take calls over.
-struct World {
-    site: Site,
-    node: Node,
-    a: Backend,
-    b: Backend,
+pub struct World {
+    pub site: Site,
+    pub node: Node,
+    pub a: Backend,
+    pub b: Backend,
 }
 
 impl World {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let site = Site::start().await;
         let (first, last) = range(9);
         let ports = format!("takeover.ports={first}-{last}");
@@ -66,7 +71,7 @@ impl World {
     }
 
     /// The port that callers call.
-    fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.a.at.port()
     }
 

@@ -162,7 +162,7 @@ impl Users {
 }
 
 /// One call, over the connection of the one before where that goes on, and with the cookie that it gave.
-async fn call(
+pub async fn call(
     connection: &mut Option<TcpStream>,
     cookie: &mut Option<String>,
     at: SocketAddr,
