@@ -1,28 +1,27 @@
-//! A canary ends as asked, whoever dies on its way, and after whatever fact was stored last; and one that is deprecated leaves nothing.
+//! A canary ends as asked, whoever dies on its way, and after whatever fact was stored last.
 //!
 //! - The *manager* stores commits: the release, what its router fetched, each weight, that the stage is skipped and the roll-out approved,
 //!   what was reported, an abort, the end with the registered release. The log of its store is cut behind each of them, and another manager
 //!   goes on from there.
 //! - The *agent* stores `state.json`: the offer, its plan, the stage in hand, weights that it was told, who takes over, results that are owed,
 //!   services that are let go. It is killed after one write, then after two, and so on, until it is through before it dies.
-//! - The *proxy* stores `table`: each share, who serves alone. At each write the process that serves is killed, or the one that holds the
-//!   sockets.
+//! - Of ports of others it stores `takeover.json`: the proxy may listen for them, calls may come, none is to come any more, nothing is left. It
+//!   is killed after each of these.
+//! - The *proxy* stores `table`: each share, who serves alone; and `listen.json`: where it listens beside its configuration. The process that
+//!   serves is killed then, or the one that holds the sockets.
 //!
 //! Whoever was not answered asks again, as operators and routers do; nobody else helps. What is stored is seen as it comes, so a further
-//! fact is tried without a word here.
+//! fact is tried without a word here. Callers call all the time. An agent that dies costs none of them a call. A process of a proxy costs each of
+//! them the one that it has in flight: the next one is answered, so nobody is without the service for longer than that.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    mem::MaybeUninit,
-    os::fd::AsFd as _,
-    path::{Path, PathBuf},
+    collections::BTreeSet, env, fs, io, mem::MaybeUninit, os::fd::AsFd as _, path::Path, process::Stdio,
+    time::Duration,
 };
 
 use ab_releases::DEFAULT_TENANT;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde_json::{Value, json};
-use sqlx::{Connection as _, SqliteConnection};
 use tokio::{net::unix::pipe::Receiver, select};
 
 use super::{
@@ -39,6 +38,7 @@ use crate::{
         node::Node,
         processes,
         routers::{Routers, all_to},
+        taken_over::{self, WITHIN, in_a_network_of_its_own, rules},
         users::{USERS, Users},
         wait::wait_until,
     },
@@ -223,35 +223,48 @@ impl Writes {
     }
 }
 
-/// Where something is kept, below the folder of an agent.
-type Kept = (&'static str, &'static str);
+/// Something that is stored, below the folder of an agent.
+#[derive(Clone, Copy)]
+struct Fact {
+    folder: &'static str,
+    file: &'static str,
+    /// Whoever comes back may write what stands there already. So it dies after one more write each time, lest it never gets further. Else
+    /// each write is a step, and it dies after each.
+    is_repeated: bool,
+}
 
-const STATE: Kept = ("state", "state.json");
-const TABLE: Kept = ("proxy", "table");
+const STATE: Fact = Fact { folder: "state", file: "state.json", is_repeated: true };
+const TAKEOVER: Fact = Fact { folder: "state", file: "takeover.json", is_repeated: false };
+const TABLE: Fact = Fact { folder: "proxy", file: "table", is_repeated: true };
+const LISTEN: Fact = Fact { folder: "proxy", file: "listen.json", is_repeated: false };
 
-/// Has somebody die after the first write that follows from an order, then after two, and so on, until nobody died before all was done. Gives
-/// how often somebody died.
+/// More deaths than anything takes that gets on.
+const MOST_DEATHS: u32 = 40;
+
+/// Has somebody die at the writes that follow from an order, until nobody dies before all is done. Gives how often somebody died.
 async fn dies_after_each_write(
     node: &mut Node,
-    (folder, file): Kept,
+    fact: Fact,
     order: impl Future<Output = ()>,
     mut dies: impl AsyncFnMut(&mut Node),
     is_done: impl AsyncFn(&Node),
 ) -> u32 {
-    let folder = node.folder.join(folder);
-    let mut writes = Writes::of(&folder, file);
+    let folder = node.folder.join(fact.folder);
+    let mut writes = Writes::of(&folder, fact.file);
     order.await;
     let mut deaths = 0;
     loop {
+        let next = if fact.is_repeated { deaths + 1 } else { 1 };
         let dies_first = select! {
             biased;
-            () = writes.number(deaths + 1) => true,
+            () = writes.number(next) => true,
             () = is_done(&*node) => false,
         };
         if !dies_first {
             return deaths;
         }
-        writes = Writes::of(&folder, file);
+        assert!(deaths < MOST_DEATHS, "{} is written without an end", fact.file);
+        writes = Writes::of(&folder, fact.file);
         dies(node).await;
         deaths += 1;
     }
@@ -262,13 +275,15 @@ async fn agent_dies(node: &mut Node) {
     node.come_back();
 }
 
-/// Its table has one service, with one variation.
-async fn serves_one_alone(node: &Node) {
-    node.until_proxy("it serves one alone", |status| {
-        let [service] = &status.services[..] else { return false };
-        service.variations.len() == 1
+/// In turn the process of a proxy that serves, and the one that starts it again: of both at once nobody would be left.
+async fn proxy_dies(node: &Node, serves: bool) {
+    let dying = process(node, serves).expect("it runs");
+    assert!(processes::kill(dying));
+    wait_until("another one is in its place", async || {
+        process(node, serves).is_some_and(|next| next != dying)
     })
     .await;
+    node.until_proxy("it answers, and has somebody who would start it again", |status| status.held).await;
 }
 
 /// Nothing leads the service any more.
@@ -337,7 +352,6 @@ async fn a_canary_ends_as_asked_although_its_proxy_dies_at_each_table() {
     let users = Users::call(&at);
     users.round().await;
 
-    // In turn the one that serves, and the one that starts it again: of both at once nobody would be left.
     let (mut serving_deaths, mut deaths) = (0, 0);
     for (weight, transition, share) in [(10, "", 1_000), (40, "", 4_000), (40, "Adopted", 10_000)] {
         let order = async { manager.submit(&real::canary(port, 2, weight, transition)).await };
@@ -345,14 +359,7 @@ async fn a_canary_ends_as_asked_although_its_proxy_dies_at_each_table() {
             let serves = deaths % 2 == 0;
             deaths += 1;
             serving_deaths += usize::from(serves);
-            let dying = process(node, serves).expect("it runs");
-            assert!(processes::kill(dying));
-            wait_until("another one is in its place", async || {
-                process(node, serves).is_some_and(|next| next != dying)
-            })
-            .await;
-            node.until_proxy("it answers, and has somebody who would start it again", |status| status.held)
-                .await;
+            proxy_dies(node, serves).await;
         };
         let is_done = async |node: &Node| {
             if transition == "Adopted" {
@@ -378,127 +385,83 @@ async fn a_canary_ends_as_asked_although_its_proxy_dies_at_each_table() {
     );
 }
 
-/// All that a canary may not leave: addresses at which the proxy listens, what is in the folders of agent and proxy, what is registered.
-#[derive(Debug, PartialEq)]
-struct Left {
-    listening: BTreeSet<String>,
-    files: BTreeMap<PathBuf, String>,
-    registered: Vec<String>,
+/// Callers of a port of others, each over another connection for each call.
+fn callers(world: &taken_over::World) -> Users {
+    Users::calling(&[world.a.at], false, Duration::from_millis(50))
 }
 
-/// What may differ: the number of the table, how many offers and results there were, and how far calls were counted.
-const GROWS: [&str; 4] = ["epoch", "generation", "count", "cursor"];
-
-impl Left {
-    async fn at(node: &Node, store: &Path) -> Self {
-        let pids = node.proxy_processes().into_iter().map(|one| one.pid);
-        let listening = listening(&pids.collect::<Vec<_>>());
-        let mut files = BTreeMap::new();
-        for folder in ["state", "proxy"] {
-            read_all(&node.folder.join(folder), &mut files);
-        }
-        let mut store = SqliteConnection::connect(&format!("sqlite://{}", store.display())).await.unwrap();
-        let rows = "SELECT json_array(tenant, kind, name, id, detail, at_ms, actor, removed_ms) FROM registered \
-                    ORDER BY tenant, kind, name";
-        let registered = sqlx::query_scalar(rows).fetch_all(&mut store).await.unwrap();
-        store.close().await.unwrap();
-        Self { listening, files, registered }
-    }
-}
-
-/// Where these processes wait for connections and datagrams: the kernel's table, and the address as it stands there.
-fn listening(pids: &[u32]) -> BTreeSet<String> {
-    let open =
-        pids.iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten());
-    let open: BTreeSet<PathBuf> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
-    let mut found = BTreeSet::new();
-    for table in ["tcp", "tcp6", "udp", "udp6"] {
-        let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-        for line in text.lines().skip(1) {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let (local, remote, inode) = (fields[1], fields[2], fields[9]);
-            // What is connected has a port at its other end.
-            if remote.ends_with(":0000") && open.contains(Path::new(&format!("socket:[{inode}]"))) {
-                found.insert(format!("{table} {local}"));
-            }
-        }
-    }
-    found
-}
-
-/// What is in the files of a folder, but for logs and for what [`GROWS`].
-fn read_all(folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        // The latter is a file that is about to be in the place of another one.
-        let is_passing = ["log", "new"].iter().any(|end| path.extension().is_some_and(|of| of == *end));
-        if kind.is_dir() {
-            files.insert(path.clone(), "a folder".to_owned());
-            read_all(&path, files);
-        } else if !kind.is_file() {
-            files.insert(path, format!("{kind:?}"));
-        } else if !is_passing {
-            let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-            files.insert(path.clone(), without_what_grows(&path, text));
-        }
-    }
-}
-
-fn without_what_grows(path: &Path, text: String) -> String {
-    let json: &str = match path.file_name().and_then(|name| name.to_str()) {
-        // The first line is a sum over what follows.
-        Some("table") => text.split_once('\n').unwrap().1,
-        Some("state.json") => &text,
-        _ => return text,
+/// A canary comes to a port of others and goes again. Whoever is to die does so at the writes that follow from either. Gives how often.
+async fn comes_and_goes(
+    world: &mut taken_over::World,
+    (fact, version): (Fact, u8),
+    mut dies: impl AsyncFnMut(&mut Node),
+) -> u32 {
+    let (port, before, id) = (world.port(), rules(), format!("checkout-{version}"));
+    let taken_over::World { site, node, .. } = world;
+    let manager = &site.manager;
+    let order = async |transition| {
+        let canary = real::canary(port, version, 10, transition);
+        let submit = async || manager.try_to_submit(&canary).await;
+        // What an agent may take over is known a moment after the agent is.
+        until("it is taken", submit, |(status, _)| *status < 300).await;
     };
-    let mut value: Value = serde_json::from_str(json).unwrap();
-    for grows in GROWS {
-        value.as_object_mut().unwrap().remove(grows);
-    }
-    value.to_string()
+    let called = format!("tcp dport {port} ");
+    let is_there = async |node: &Node| {
+        node_gives(node, 1_000).await;
+        wait_until("its calls are taken over", async || rules().contains(&called)).await;
+    };
+    let came = dies_after_each_write(node, fact, order(""), &mut dies, is_there).await;
+    let is_back = async |node: &Node| {
+        let ended = manager.ended(&id).await;
+        assert_eq!(ended["state"], "Aborted", "{ended:#}");
+        is_gone(node).await;
+        wait_until("the rules are as they were", async || rules() == before).await;
+    };
+    let went = dies_after_each_write(node, fact, order("Deprecated"), &mut dies, is_back).await;
+    assert!(came > 0 && went > 0, "{} has all of it: {came}, {went}", fact.file);
+    came + went
+}
+
+#[test]
+fn a_port_of_others_is_taken_over_and_given_back_whoever_dies_at_each_fact() {
+    in_a_network_of_its_own("canaries::kills::story_of_deaths_at_a_port_of_others", Stdio::inherit());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_canary_that_was_deprecated_leaves_everything_as_if_it_had_not_been() {
-    let world = Routers::start(1, &[]).await;
-    let (manager, node, port) = (&world.site.manager, &world.nodes[0], world.at[0].port());
-    // Something else is led there, which is none of its business.
-    let wares = world.strategy("wares-0", &all_to("A")).replace("name: checkout\n", "name: wares\n");
-    let wares = wares.replace(&format!("{{port: {port}}}"), &format!("{{port: {}}}", node.at.port()));
-    manager.submit(&wares).await;
-    manager.ended("wares-0").await;
-    manager.submit(&real::shop(port, 1, &[world.a.at, world.b.at])).await;
-    node.is_at_rest().await;
-    serves_one_alone(node).await;
-    let store = world.site.folder().join("manager/choir.db");
-    let look = async || Left::at(node, &store).await;
-    // What the agent knows is written down a moment after it says so.
-    let is_at_rest =
-        |text: &String| ["wares-0", r#""work":null"#, r#""owed":[]"#].iter().all(|one| text.contains(one));
-    let before = until(
-        "the end of the first release is written down",
-        async || look().await,
-        |left| left.files.values().any(is_at_rest),
-    )
-    .await;
-    assert!(!before.listening.is_empty(), "the proxy listens");
-
-    manager.submit(&real::canary(port, 2, 10, "")).await;
-    node_gives(node, 1_000).await;
-    let users = Users::call(&world.at);
-    wait_until("the canary has calls", async || world.b.calls() > 50).await;
+#[ignore = "is no test: another one starts it in a network of its own"]
+async fn story_of_deaths_at_a_port_of_others() {
+    if env::var_os(WITHIN).is_none() {
+        return;
+    }
+    let mut world = taken_over::World::start().await;
+    let versions = [world.a.at, world.b.at, world.b.at, world.b.at, world.b.at];
+    world.site.manager.submit(&real::shop(world.port(), 1, &versions)).await;
+    let users = callers(&world);
+    users.round().await;
+    for (fact, version) in [(STATE, 2), (TAKEOVER, 3)] {
+        let deaths = comes_and_goes(&mut world, (fact, version), agent_dies).await;
+        eprintln!("the agent died {deaths} times at {}", fact.file);
+        users.round().await;
+    }
     users.end().await;
-    manager.submit(&real::canary(port, 2, 30, "")).await;
-    node_gives(node, 3_000).await;
-    let between = look().await;
-    let changed: Vec<_> =
-        between.files.iter().filter(|(path, text)| before.files.get(*path) != Some(text)).collect();
-    assert!(changed.len() >= 2, "state and table have it while it lives: {changed:#?}");
 
-    manager.submit(&real::canary(port, 2, 30, "Deprecated")).await;
-    let ended = manager.ended("checkout-2").await;
-    assert_eq!(ended["state"], "Aborted", "{ended:#}");
-    serves_one_alone(node).await;
-    node.is_at_rest().await;
-    until("everything is as it was", async || look().await, |left| *left == before).await;
+    let users = callers(&world);
+    users.round().await;
+    let mut all = 0;
+    for (fact, version) in [(LISTEN, 4), (TABLE, 5)] {
+        let dies = async |node: &mut Node| {
+            all += 1;
+            proxy_dies(node, all % 2 == 0).await;
+        };
+        let deaths = comes_and_goes(&mut world, (fact, version), dies).await;
+        eprintln!("the proxy died {deaths} times at {}", fact.file);
+        users.round().await;
+    }
+    // Once with the process, and once more where nobody answered for so long that calls went to whoever has the port.
+    let lost = users.lost().await;
+    assert!(lost.len() <= 2 * all * USERS, "{all} deaths: {lost:#?}");
+    let users = callers(&world);
+    users.round().await;
+    users.end().await;
+    eprintln!("the proxy died {all} times, and {} calls were lost", lost.len());
 }

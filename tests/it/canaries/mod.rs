@@ -1,5 +1,6 @@
 //! Canaries of registered releases: manifests of the kinds `Release` and `CanaryRelease`, on real managers with routers that are played.
 
+mod before_and_after;
 mod command_line;
 mod folder;
 mod kills;

@@ -54,7 +54,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("deprecate", "the copies of services are deleted", Kubernetes),
     ("deprecate", "everything of the canary is deleted", By("a_canary_that_was_deprecated_leaves_everything_as_if_it_had_not_been")),
     ("deprecate", "the canary tells it in its status, where that is needed", By("conditions_say_where_a_canary_stands_over_its_whole_life")),
-    ("deprecate", "for users it is as if there had been nothing", By("weight_10_adopted_and_no_call_is_lost")),
+    ("deprecate", "for users it is as if there had been nothing", By("a_port_that_was_given_back_is_as_if_it_had_never_been_taken_over")),
     ("scaling", "neither do weights follow from numbers of instances, nor these from weights", By("a_weight_is_the_same_however_many_targets_a_version_has")),
     ("scaling", "a weight grows while its version is scaled up", By("five_weights_and_no_call_is_lost")),
     ("scaling", "the new version is scaled by itself", Kubernetes),
@@ -97,7 +97,8 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
+    include_str!("before_and_after.rs"),
     include_str!("kills.rs"),
     include_str!("life.rs"),
     include_str!("status.rs"),
