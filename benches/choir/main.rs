@@ -103,6 +103,8 @@ pub enum Row {
     CanaryFolder,
     /// Another weight of a canary, until it is in force.
     CanaryWeight,
+    /// Calls to a port that is taken over, beside calls straight to the program that has it.
+    CanaryTakeover,
     /// Nodes and workflows in Redis.
     Mirror,
 }
@@ -192,7 +194,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // For what is measured from outside; a manager chooses the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let done = match &arguments.serve {
+    let done = match arguments.serve.as_deref() {
+        Some(canaries::TAKEN_OVER) => call_taken_over(&Sizes::of(&arguments)),
         Some(what) => {
             let (parent, mirror) = (arguments.parent, arguments.mirror.clone());
             let (lets_wait, is_patient) = (!arguments.lets_nobody_wait, arguments.patient);
@@ -207,6 +210,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The process that is in a network of its own.
+fn call_taken_over(sizes: &Sizes) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(canaries::taken_over(sizes))
 }
 
 /// A server's process: the runtime that `serve` has, too.

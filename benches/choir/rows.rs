@@ -105,6 +105,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::CanaryWeight) {
         bench.canary_weight().await?;
     }
+    if wanted(Row::CanaryTakeover) {
+        bench.canary_takeover()?;
+    }
     if wanted(Row::Mirror) {
         bench.mirror().await?;
     }
