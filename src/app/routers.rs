@@ -9,11 +9,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    path::Path,
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
+use anyhow::Context as _;
 use futures_util::future::BoxFuture;
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -50,15 +51,7 @@ pub(super) struct RouterCredentials(Vec<(LedRouter, String)>);
 impl RouterCredentials {
     /// Gives each a token that the manager knows.
     pub fn new(routers: Vec<LedRouter>, children: &mut ChildTokens) -> anyhow::Result<Self> {
-        for (control, led) in by_proxy(&routers) {
-            let mut starting = led.iter().filter(|(_, proxy)| proxy.start.is_some()).map(|(name, _)| name);
-            if let (Some(first), Some(second)) = (starting.next(), starting.next()) {
-                anyhow::bail!(
-                    "the routers {first} and {second} lead one proxy, {}, and each would start it: set proxy.start to false in all but one",
-                    control.display()
-                );
-            }
-        }
+        check_proxies(&routers)?;
         let mut led = Vec::new();
         for router in routers {
             anyhow::ensure!(
@@ -87,14 +80,60 @@ impl RouterCredentials {
     }
 }
 
+/// Refuses what no two agents may do, each for itself.
+fn check_proxies(routers: &[LedRouter]) -> anyhow::Result<()> {
+    let proxies = by_proxy(routers);
+    let taking = proxies.values().flatten().filter(|(_, proxy)| takes_over(proxy)).map(|(name, _)| *name);
+    let taking: Vec<&str> = taking.collect();
+    if let [first, second, ..] = taking[..] {
+        anyhow::bail!(
+            "the routers {first} and {second} would each take calls over by the same table of nftables: set takeover.nftables in one alone"
+        );
+    }
+    for (control, led) in &proxies {
+        let mut starting = led.iter().filter(|(_, proxy)| proxy.start.is_some()).map(|(name, _)| *name);
+        let starts = starting.next();
+        if let (Some(first), Some(second)) = (starts, starting.next()) {
+            anyhow::bail!(
+                "the routers {first} and {second} lead one proxy, {}, and each would start it: set proxy.start to false in all but one",
+                control.display()
+            );
+        }
+        if let (Some(starts), Some((name, _))) = (starts, led.iter().find(|(_, proxy)| takes_over(proxy)))
+            && starts != *name
+        {
+            anyhow::bail!(
+                "the router {name} would take calls over, and {starts} starts its proxy, {}, which has to be told of that: set \
+                 takeover.nftables in {starts}",
+                control.display()
+            );
+        }
+    }
+    if let [name, ..] = taking[..] {
+        ::proxy::nftables::check_mark().with_context(|| {
+            format!(
+                "the router {name} would take calls over (takeover.nftables), and this manager may not mark connections: give it the right \
+                 to (CAP_NET_ADMIN), or leave takeover.nftables out"
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn takes_over(proxy: &ProxySettings) -> bool {
+    proxy.takeover.as_ref().is_some_and(|takeover| takeover.nftables)
+}
+
 /// The proxies that they lead, by the control socket of each, and who leads it.
 fn by_proxy<'r>(
     led: impl IntoIterator<Item = &'r LedRouter>,
-) -> BTreeMap<&'r Path, Vec<(&'r str, &'r ProxySettings)>> {
-    let mut by_proxy: BTreeMap<&Path, Vec<(&str, &ProxySettings)>> = BTreeMap::new();
+) -> BTreeMap<PathBuf, Vec<(&'r str, &'r ProxySettings)>> {
+    let mut by_proxy: BTreeMap<PathBuf, Vec<(&str, &ProxySettings)>> = BTreeMap::new();
     for LedRouter { name, settings } in led {
         if let FrontSettings::Proxy(proxy) = &settings.front {
-            by_proxy.entry(&proxy.control).or_default().push((name.as_str(), proxy));
+            // However it is written.
+            let control = std::path::absolute(&proxy.control).unwrap_or_else(|_| proxy.control.clone());
+            by_proxy.entry(control).or_default().push((name.as_str(), proxy));
         }
     }
     by_proxy
@@ -106,8 +145,13 @@ fn shared_proxies<'r>(led: impl IntoIterator<Item = &'r LedRouter>) -> BTreeMap<
     for led in by_proxy(led).into_values().filter(|led| led.len() > 1) {
         let starts = led.iter().find(|(_, proxy)| proxy.start.is_some()).or(led.first());
         let Some((_, settings)) = starts else { continue };
+        // Where none takes over any more, what is taken over still is in the folder of the one that did.
+        let has_taken = |proxy: &ProxySettings| proxy.takeover.as_ref().is_some_and(|of| of.file.exists());
+        let takes = led.iter().find(|(_, proxy)| takes_over(proxy));
+        let takes = takes.or_else(|| led.iter().find(|(_, proxy)| has_taken(proxy)));
+        let takeover = takes.map_or(&settings.takeover, |(_, proxy)| &proxy.takeover).clone();
         let names: BTreeSet<String> = led.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let front = Arc::new(BuiltInProxy::new(ProxySettings::clone(settings)));
+        let front = Arc::new(BuiltInProxy::new(ProxySettings { takeover, ..ProxySettings::clone(settings) }));
         let proxy = SharedProxy::new(front, names.clone());
         shared.extend(names.into_iter().map(|name| (name, Arc::clone(&proxy))));
     }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -27,17 +27,17 @@ use proxy::{
     control::{self, client::Client, control_handler::ControlHandler, form::TableNumber},
     form::{ServiceForm, TableForm},
 };
-use router::Operations;
+use router::{Operations, controller::Phase};
 use serde_json::json;
 use tokio::{
     net::UnixListener,
-    sync::Notify,
+    sync::{Notify, watch},
     task::{JoinHandle, JoinSet},
-    time::timeout,
+    time::{self, timeout},
 };
 use traffic::{
     HashFunction, Shares,
-    desired::{self, Protocol, ServiceSpec, TlsEnd},
+    desired::{self, Protocol, ServiceSpec},
 };
 
 use crate::world::wait_until;
@@ -55,6 +55,42 @@ struct Watched {
     /// A test says that its process has ended, or that other targets can be reached.
     changed: Notify,
     outdated: Notify,
+    /// How often it is waited for other targets just now.
+    watched: AtomicUsize,
+    /// A service with which a table waits until a test lets it go.
+    held: Mutex<Option<&'static str>>,
+    let_go: Notify,
+    lingers: watch::Sender<bool>,
+    /// The next look is told to a test, and waits until that lets it go.
+    holds_look: AtomicBool,
+    looked: Notify,
+    look_goes_on: Notify,
+}
+
+/// What marks connections of its.
+const MARK: u32 = 7;
+
+/// One more until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Watched {
+    /// Waits until a table waits for a test.
+    async fn table_waits(&self) {
+        drop(self.lingers.subscribe().wait_for(|lingers| *lingers).await.unwrap());
+    }
 }
 
 impl DataPlane for Watched {
@@ -68,7 +104,15 @@ impl DataPlane for Watched {
 
     fn look(&self) -> Answer<'_, Result<ReadBack, Trouble>> {
         self.looks.fetch_add(1, Ordering::SeqCst);
-        self.proxy.look()
+        let is_held = self.holds_look.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            let looked = self.proxy.look().await;
+            if is_held {
+                self.looked.notify_one();
+                self.look_goes_on.notified().await;
+            }
+            looked
+        })
     }
 
     fn serves(&self) -> Answer<'_, Result<Vec<ServiceForm>, Trouble>> {
@@ -77,7 +121,21 @@ impl DataPlane for Watched {
 
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>> {
         self.tables.fetch_add(1, Ordering::SeqCst);
-        self.proxy.apply(table)
+        self.lingers.send_replace(false);
+        let held = *self.held.lock().unwrap();
+        let is_held = table.served.services.iter().any(|led| held == Some(led.service.name.as_str()));
+        Box::pin(async move {
+            if is_held {
+                self.lingers.send_replace(true);
+                self.let_go.notified().await;
+                self.lingers.send_replace(false);
+            }
+            self.proxy.apply(table).await
+        })
+    }
+
+    fn lingers(&self) -> Answer<'_, ()> {
+        Box::pin(self.table_waits())
     }
 
     fn changed(&self) -> Answer<'_, ()> {
@@ -85,7 +143,10 @@ impl DataPlane for Watched {
     }
 
     fn outdated(&self) -> Answer<'_, ()> {
-        Box::pin(self.outdated.notified())
+        Box::pin(async {
+            let _watched = Counted::of(&self.watched);
+            self.outdated.notified().await;
+        })
     }
 
     fn is_drained<'a>(
@@ -100,16 +161,20 @@ impl DataPlane for Watched {
         self.proxy.empty(service, variation)
     }
 
-    fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
+    fn count(&self, cursor: Cursor, needs_all: bool) -> Answer<'_, Result<CountsReading, Trouble>> {
         self.cursors.lock().unwrap().push(cursor);
         match self.reading.lock().unwrap().clone() {
             Some(reading) => Box::pin(async { Ok(CountsReading::Read(Box::new(reading))) }),
-            None => self.proxy.count(cursor),
+            None => self.proxy.count(cursor, needs_all),
         }
     }
 
     fn view(&self) -> View {
         self.proxy.view()
+    }
+
+    fn mark(&self) -> Option<u32> {
+        Some(MARK)
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {
@@ -170,6 +235,13 @@ impl World {
             reading: Mutex::default(),
             changed: Notify::new(),
             outdated: Notify::new(),
+            watched: AtomicUsize::default(),
+            held: Mutex::default(),
+            let_go: Notify::new(),
+            lingers: watch::Sender::new(false),
+            holds_look: AtomicBool::default(),
+            looked: Notify::new(),
+            look_goes_on: Notify::new(),
         });
         let front: Arc<dyn DataPlane> = Arc::<Watched>::clone(&watched);
         (SharedProxy::new(front, names(agents)), watched)
@@ -219,17 +291,9 @@ fn service(name: &str, port: u16, of_new: u16) -> ManagedService {
         targets: vec![format!("127.0.0.1:{port}").parse().unwrap()],
         health: None,
     };
-    let listen = desired::Listen {
-        port,
-        at: None,
-        protocol: Protocol::Http,
-        hosts: Vec::new(),
-        path: None,
-        tls: TlsEnd::default(),
-    };
     let spec = ServiceSpec {
         name: name.parse().unwrap(),
-        listens: vec![listen],
+        listens: vec![desired::Listen::new(port, Protocol::Http)],
         sticky: None,
         rule: None,
         salt: name.parse().unwrap(),
@@ -431,6 +495,7 @@ async fn one_that_gives_up_while_it_tells_for_all_leaves_it_to_the_next() {
     let of_a = table(1, [service("shop", world.ports[0], 1_000)]);
     assert!(timeout(Duration::ZERO, a.apply(&of_a)).await.is_err(), "it has begun, and no more");
     b.apply(&table(1, [service("till", world.ports[1], 1_000)])).await.unwrap();
+    assert_eq!(world.names_in_force().await, ["till"], "who gave up may want something else by now");
     a.apply(&of_a).await.unwrap();
     assert_eq!(world.names_in_force().await, ["shop", "till"]);
 }
@@ -499,7 +564,7 @@ async fn a_thousand_at_once_are_one_table_one_look_and_one_reading() {
 
     let mut counting = JoinSet::new();
     for part in parts.clone() {
-        counting.spawn(async move { part.count(Cursor::default()).await });
+        counting.spawn(async move { part.count(Cursor::default(), true).await });
     }
     for counted in counting.join_all().await {
         counted.unwrap();
@@ -525,11 +590,12 @@ fn interval(from: u64, rows: Vec<Row>) -> Interval {
 }
 
 /// Where intervals begin, and the calls of each by service.
-type Counted = Vec<(u64, Vec<(String, u64)>)>;
+type Calls = Vec<(u64, Vec<(String, u64)>)>;
 
 /// What an agent gets of closed intervals, and of those that go on.
-async fn counted(part: &Part, cursor: Cursor) -> [Counted; 2] {
-    let CountsReading::Read(reading) = part.count(cursor).await.unwrap() else { panic!("nobody counts") };
+async fn counted(part: &Part, cursor: Cursor, needs_all: bool) -> [Calls; 2] {
+    let counted = part.count(cursor, needs_all).await.unwrap();
+    let CountsReading::Read(reading) = counted else { panic!("nobody counts") };
     let of = |interval: &Interval| {
         let rows = interval.rows.iter().map(|row| (row.key.service.clone(), row.tally.calls));
         (interval.from, rows.collect::<Vec<_>>())
@@ -560,20 +626,152 @@ async fn counts_are_read_from_where_the_slowest_stands_that_needs_them_and_each_
     let calls = |name: &str, calls| vec![(name.to_owned(), calls)];
     let asked = || watched.cursors.lock().unwrap().last().copied().unwrap();
 
-    assert_eq!(counted(&a, at(4)).await, [vec![(4, calls("shop", 5))], vec![(5, Vec::new())]]);
+    assert_eq!(counted(&a, at(4), true).await, [vec![(4, calls("shop", 5))], vec![(5, Vec::new())]]);
     assert_eq!(asked(), at(3), "the other one has read less");
-    assert_eq!(counted(&b, at(3)).await, [vec![(3, calls("till", 2))], vec![(5, calls("till", 8))]]);
+    assert_eq!(counted(&b, at(3), true).await, [vec![(3, calls("till", 2))], vec![(5, calls("till", 8))]]);
     assert_eq!(asked(), at(3));
-    assert_eq!(counted(&b, at(5)).await, [Vec::new(), vec![(5, calls("till", 8))]]);
+    assert_eq!(counted(&b, at(5), true).await, [Vec::new(), vec![(5, calls("till", 8))]]);
     assert_eq!(asked(), at(4));
     // It reads now and then, so that counts are let go.
-    assert_eq!(counted(&idle, at(1)).await, [Vec::new(), vec![(5, Vec::new())]]);
+    assert_eq!(counted(&idle, at(1), false).await, [Vec::new(), vec![(5, Vec::new())]]);
     assert_eq!(asked(), at(4), "who needs none holds up nobody");
-    counted(&b, at(9)).await;
-    counted(&a, at(9)).await;
+    counted(&b, at(9), true).await;
+    counted(&a, at(9), true).await;
     assert_eq!(asked(), at(9));
     // Whoever has another table put in force needs all that is counted from now on.
     idle.apply(&table(1, [service("desk", world.ports[0], 1_000)])).await.unwrap();
-    counted(&a, at(9)).await;
+    counted(&a, at(9), true).await;
     assert_eq!(asked(), at(5));
+}
+
+/// A reading of the proxy's up to an interval, with a call of each of these in the one before.
+fn reading(names: &[&str], next: Cursor) -> Reading {
+    let rows = names.iter().map(|name| row(name, 1)).collect();
+    Reading {
+        closed: vec![Arc::new(interval(next.interval - 1, rows))],
+        open: Vec::new(),
+        next,
+        gone: 0,
+        cut_short: 0,
+        in_flight: Vec::new(),
+    }
+}
+
+/// What came while it didn't ask once went to the others alone.
+#[tokio::test]
+async fn one_that_comes_late_gets_all_counts_that_it_needs_and_is_waited_for_a_minute() {
+    let world = World::start();
+    let (shared, watched) = world.led_by(&["a", "b"]);
+    let at = |interval| Cursor { life: 7, interval };
+    let of = |name: &str, reads| Former { names: names(&[name]), reads: Some(reads) };
+    let (a, b) = (shared.join("a", of("shop", at(4))), shared.join("b", of("till", at(4))));
+    *watched.reading.lock().unwrap() = Some(reading(&["shop", "till"], at(6)));
+    let asked = || watched.cursors.lock().unwrap().last().copied().unwrap();
+    counted(&a, at(4), true).await;
+    counted(&b, at(6), true).await;
+    assert_eq!(asked(), at(4));
+
+    time::pause();
+    time::advance(Duration::from_secs(61)).await;
+    time::resume();
+    counted(&b, at(6), true).await;
+    assert_eq!(asked(), at(6), "the other one isn't waited for any more");
+    let [closed, _] = counted(&a, at(4), true).await;
+    assert_eq!((asked(), closed), (at(4), vec![(5, vec![("shop".to_owned(), 1)])]));
+    counted(&b, at(6), true).await;
+    assert_eq!(asked(), at(4), "it is waited for again");
+    counted(&a, at(4), false).await;
+    assert_eq!(asked(), at(6), "once its stage is over, nobody waits for it");
+}
+
+/// The first who reads once had the proxy say all that it had kept for an hour.
+#[tokio::test]
+async fn who_needs_no_counts_reads_from_where_it_stood() {
+    let world = World::start();
+    let (shared, watched) = world.led_by(&["a"]);
+    let a = shared.join("a", Former::default());
+    let at = Cursor { life: 7, interval: 50 };
+    *watched.reading.lock().unwrap() = Some(reading(&["shop"], at));
+    counted(&a, at, false).await;
+    assert_eq!(*watched.cursors.lock().unwrap(), [at]);
+}
+
+#[tokio::test]
+async fn a_look_that_began_before_a_table_doesnt_show_it_in_force() {
+    let world = World::start();
+    let (shared, watched) = world.led_by(&["a", "b"]);
+    let [a, b] = ["a", "b"].map(|agent| Arc::new(shared.join(agent, Former::default())));
+    a.apply(&table(1, [service("shop", world.ports[0], 1_000)])).await.unwrap();
+    b.apply(&table(1, [service("till", world.ports[1], 1_000)])).await.unwrap();
+    for (part, of_new, is_before) in [(&a, 2_000_u16, true), (&b, 3_000, false)] {
+        watched.holds_look.store(true, Ordering::SeqCst);
+        let part = Arc::clone(part);
+        let look = tokio::spawn(async move { read_back(&part).await });
+        watched.looked.notified().await;
+        let generation = u64::from(of_new) / 1_000;
+        a.apply(&table(generation, [service("shop", world.ports[0], of_new)])).await.unwrap();
+        watched.look_goes_on.notify_one();
+        let (_, differs, _) = look.await.unwrap();
+        assert_eq!(differs, is_before, "of the other one the table is the same");
+        assert_eq!(read_back(&a).await, (generation, false, names(&["shop"])));
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_waits_keeps_nobody_else_waiting() {
+    /// So often it gives way.
+    const WAYS: u16 = 5;
+    let world = World::start();
+    let (shared, watched) = world.led_by(&["a", "b", "c"]);
+    let [a, b, c] = ["a", "b", "c"].map(|agent| Arc::new(shared.join(agent, Former::default())));
+    b.apply(&table(1, [service("till", world.ports[1], 1_000)])).await.unwrap();
+    *watched.held.lock().unwrap() = Some("shop");
+    let of_a = table(1, [service("shop", world.ports[0], 1_000)]);
+    let tell = |part: &Arc<Part>, table: &Table| {
+        let (part, table) = (Arc::clone(part), table.clone());
+        tokio::spawn(async move { part.apply(&table).await })
+    };
+    let within = Duration::from_mins(1);
+    for time in 1..=WAYS {
+        let waits = tell(&a, &of_a);
+        watched.table_waits().await;
+        wait_until("the names of the table before aren't looked at meanwhile", async || {
+            (watched.watched.load(Ordering::SeqCst) == 0).then_some(())
+        })
+        .await;
+        let of_b = table(u64::from(1 + time), [service("till", world.ports[1], 1_000 + time)]);
+        timeout(within, b.apply(&of_b)).await.unwrap().unwrap();
+        let gave_way = timeout(within, waits).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(gave_way.kind, TroubleKind::Passes, "{}", gave_way.text);
+    }
+    assert_eq!(world.names_in_force().await, ["till"]);
+
+    // Then others wait for it.
+    let waits = tell(&a, &of_a);
+    watched.table_waits().await;
+    let of_b = tell(&b, &table(9, [service("till", world.ports[1], 9_000)]));
+    let of_c = tell(&c, &table(1, [service("desk", world.ports[2], 1_000)]));
+    for (name, part) in [("b asks", &b), ("c asks", &c)] {
+        wait_until(name, async || (part.view().phase == Phase::Telling).then_some(())).await;
+    }
+    *watched.held.lock().unwrap() = Some("desk");
+    watched.let_go.notify_one();
+    timeout(within, waits).await.unwrap().unwrap().unwrap();
+    // Of two that are told together, the one is found that waits.
+    timeout(within, of_b).await.unwrap().unwrap().unwrap();
+    assert_eq!(world.names_in_force().await, ["shop", "till"]);
+    watched.let_go.notify_one();
+    timeout(within, of_c).await.unwrap().unwrap().unwrap();
+    assert_eq!(world.names_in_force().await, ["desk", "shop", "till"]);
+    wait_until("those of this one are looked at", async || {
+        (watched.watched.load(Ordering::SeqCst) == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn targets_are_asked_with_the_mark_of_the_proxy() {
+    let world = World::start();
+    let (shared, _) = world.led_by(&["a"]);
+    assert_eq!(shared.join("a", Former::default()).mark(), Some(MARK));
 }

@@ -25,7 +25,7 @@ use router::{
     controller::{Differences, DriftAction, Phase},
 };
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
@@ -74,6 +74,8 @@ pub struct BuiltInProxy {
     /// Calls to others' ports; none: none ever came.
     takeover: Option<Takeover>,
     seen: Mutex<LastSeen>,
+    /// A table that is being told waits for something elsewhere.
+    lingers: watch::Sender<bool>,
     started: Mutex<Option<Instant>>,
     /// Of processes that served.
     ends: ProcessEnds,
@@ -109,6 +111,7 @@ impl BuiltInProxy {
             reach: Reach::start(mark),
             takeover,
             seen: Mutex::default(),
+            lingers: watch::Sender::new(false),
             started: Mutex::default(),
             ends: ProcessEnds::default(),
             unreachable,
@@ -178,25 +181,26 @@ impl BuiltInProxy {
     }
 
     async fn apply_now(&self, table: &Table) -> Result<(), Trouble> {
+        // One may have been given up while it waited.
+        self.lingers.send_replace(false);
         let TableNumber { epoch, generation } = table.number;
         let led = &table.served.services;
         led.iter().try_for_each(|led| super::check_abilities(RouterKind::Embedded, led))?;
         let services = led.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
         let services = match &self.takeover {
-            Some(takeover) => takeover.before_table(services).await?,
+            Some(takeover) => takeover.before_table(services, &table.served.functions, &self.lingers).await?,
             None => services,
         };
         services.iter().try_for_each(|service| self.check_passed(service))?;
         let wanted = DesiredConfig::new(Number { epoch, generation }, services)
             .map_err(|error| Trouble::refused(error.to_string()))?;
         let seen = self.seen_services();
-        let weighed = timeout(NAMED_WITHIN, async {
-            while self.reach.weigh(&wanted, seen.as_ref()).is_err() {
-                self.reach.named().await;
-            }
-        });
-        // Why there is none is said below.
-        let _ = weighed.await;
+        let waits = || {
+            self.lingers.send_replace(true);
+        };
+        // Why one has none is said below.
+        let _ = timeout(NAMED_WITHIN, self.reach.named(&wanted, seen.as_ref(), waits)).await;
+        self.lingers.send_replace(false);
         let told = self.reach.weigh(&wanted, seen.as_ref());
         let told = told.map_err(|error| Trouble::refused(error.to_string()))?;
         let form = form_of(table, told.wanted.services());
@@ -351,6 +355,12 @@ impl DataPlane for BuiltInProxy {
         Box::pin(self.apply_now(table))
     }
 
+    fn lingers(&self) -> Answer<'_, ()> {
+        let mut lingers = self.lingers.subscribe();
+        // It doesn't end for want of a sender: that is here.
+        Box::pin(async move { drop(lingers.wait_for(|lingers| *lingers).await) })
+    }
+
     fn outdated(&self) -> Answer<'_, ()> {
         Box::pin(self.reach.outdated(|| self.seen_services()))
     }
@@ -368,7 +378,11 @@ impl DataPlane for BuiltInProxy {
         Box::pin(async { Ok(None) })
     }
 
-    fn count(&self, Cursor { life, interval }: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
+    fn count(
+        &self,
+        Cursor { life, interval }: Cursor,
+        _: bool,
+    ) -> Answer<'_, Result<CountsReading, Trouble>> {
         Box::pin(async move {
             let target = format!("/counts?life={life}&interval={interval}");
             let reading: Result<Reading, ClientError> = self.client.get(&target).await;

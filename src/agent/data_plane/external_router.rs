@@ -306,7 +306,7 @@ impl DataPlane for ExternalRouter {
         Box::pin(self.empty_now(service, variation))
     }
 
-    fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
+    fn count(&self, cursor: Cursor, _: bool) -> Answer<'_, Result<CountsReading, Trouble>> {
         let counted = self
             .measured
             .as_ref()

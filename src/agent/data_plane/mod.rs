@@ -81,6 +81,12 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
     /// Has it do the whole of a table and nothing else. That it was taken is no proof: [`Self::look`] is.
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>>;
 
+    /// Waits until a table that is being told waits itself for something elsewhere: for the address of a name, or for callers to leave a port
+    /// that is given back. One whose tables wait for nothing waits for ever.
+    fn lingers(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Waits until the table that was told last comes to something else: names lead elsewhere, or targets are away or back. One that
     /// sees to that by itself waits for ever.
     fn outdated(&self) -> Answer<'_, ()> {
@@ -98,8 +104,8 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
     /// connections are left then; none: that can't be told.
     fn empty<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>>;
 
-    /// What was counted since a cursor.
-    fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>>;
+    /// What was counted since a cursor. `needs_all`: a stage goes on at these counts, of which none may be missing.
+    fn count(&self, cursor: Cursor, needs_all: bool) -> Answer<'_, Result<CountsReading, Trouble>>;
 
     /// How it stands, by what was seen last.
     fn view(&self) -> View;

@@ -95,9 +95,19 @@ impl Reach {
         *before = Told { wanted: Some(wanted), effective: Some(told) };
     }
 
-    /// Waits for another answer to the names that are asked for.
-    pub async fn named(&self) {
-        let _ = self.answers.clone().changed().await;
+    /// Waits until each target of a wanted state has an address. `waits` is called while one has none.
+    pub async fn named(&self, wanted: &DesiredConfig, seen: Option<&ObservedConfig>, waits: impl Fn()) {
+        let mut answers = self.answers.clone();
+        loop {
+            answers.mark_unchanged();
+            if self.weigh(wanted, seen).is_ok() {
+                return;
+            }
+            waits();
+            if answers.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Waits until what is left of the wanted state isn't what was told.

@@ -2,8 +2,8 @@
 //!
 //! Who asks a proxy for its counts says up to where it has read them, and the proxy lets those go. So the proxy is asked from where the
 //! agent stands that has read least: of those that need every count, since a stage goes on at them. Those are the agents that said so when
-//! they began, those that have had a table put in force since, and those that ask often. Others, which read now and then so that counts
-//! are let go, hold up nobody, and take what is there.
+//! they began or asked last, and those that have had a table put in force since. Others, which read now and then so that counts are let go,
+//! hold up nobody, and take what is there. Who needs every count and comes late gets all that the proxy still has from where it stood.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,7 @@ use crate::state_machine::{CountsReading, Trouble};
 /// From one reading to the next, at least.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Whoever asked again within this time needs every count.
-const OFTEN: Duration = Duration::from_secs(5);
-
-/// Counts are kept so long for one that needs them and doesn't ask.
+/// What one needs that doesn't ask is let go after this time.
 const WAITED_FOR: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -44,8 +41,6 @@ struct Reader {
     cursor: Cursor,
     asked: Instant,
     needs_all: bool,
-    /// It has asked since it was last said that it needs all.
-    has_asked: bool,
 }
 
 /// A reading, by what was counted.
@@ -82,7 +77,7 @@ impl SharedCounts {
     pub fn joins(&self, agent: &str, reads: Option<Cursor>) {
         let mut readers = self.readers();
         let cursor = reads.or(readers.read).unwrap_or_default();
-        let reader = Reader { cursor, asked: Instant::now(), needs_all: reads.is_some(), has_asked: false };
+        let reader = Reader { cursor, asked: Instant::now(), needs_all: reads.is_some() };
         readers.by_agent.insert(agent.to_owned(), reader);
     }
 
@@ -94,18 +89,18 @@ impl SharedCounts {
             if !reader.needs_all {
                 reader.cursor = read.unwrap_or(reader.cursor);
             }
-            *reader = Reader { needs_all: true, has_asked: false, asked: Instant::now(), ..*reader };
+            *reader = Reader { needs_all: true, asked: Instant::now(), ..*reader };
         }
     }
 
-    /// What was counted of these functions and services since a cursor.
+    /// What was counted of these functions and services since a cursor, of which the agent needs all or takes what is there.
     pub async fn read(
         &self,
-        (agent, cursor): (&str, Cursor),
+        (agent, cursor, needs_all): (&str, Cursor, bool),
         names: impl FnOnce() -> BTreeSet<String>,
         front: &dyn DataPlane,
     ) -> Result<CountsReading, Trouble> {
-        self.readers().asks(agent, cursor);
+        self.readers().asks(agent, cursor, needs_all);
         let read = self.reading.ask(|| self.read_now(front)).await;
         match &*read {
             Ok(Split::Read { frame, by_name }) => {
@@ -118,7 +113,7 @@ impl SharedCounts {
 
     async fn read_now(&self, front: &dyn DataPlane) -> Result<Split, Trouble> {
         let from = self.readers().from();
-        match front.count(from).await? {
+        match front.count(from, true).await? {
             CountsReading::Not(why) => Ok(Split::Not(why)),
             CountsReading::Read(reading) => {
                 self.readers().read = Some(reading.next);
@@ -129,29 +124,35 @@ impl SharedCounts {
 }
 
 impl Readers {
-    fn asks(&mut self, agent: &str, cursor: Cursor) {
+    fn asks(&mut self, agent: &str, cursor: Cursor, needs_all: bool) {
         let Some(reader) = self.by_agent.get_mut(agent) else { return };
-        let needs_all = if reader.has_asked { reader.asked.elapsed() < OFTEN } else { reader.needs_all };
         // One that has never read anything has nothing of before it began.
         if cursor != Cursor::default() {
             reader.cursor = cursor;
         }
-        *reader = Reader { needs_all, has_asked: true, asked: Instant::now(), ..*reader };
+        *reader = Reader { needs_all, asked: Instant::now(), ..*reader };
     }
 
     /// From where the proxy is to be read.
     fn from(&self) -> Cursor {
         let needs = self.by_agent.values().filter(|one| one.needs_all && one.asked.elapsed() < WAITED_FOR);
-        let least = needs.map(|one| one.cursor).reduce(|one, other| {
-            // Of another life of the proxy everything is to be read.
-            if one.life == other.life {
-                if one.interval <= other.interval { one } else { other }
-            } else {
-                Cursor::default()
-            }
-        });
-        least.or(self.read).unwrap_or_default()
+        let needed = least(needs.map(|one| one.cursor));
+        // Who reads first and needs nothing doesn't have the proxy say what it has kept for an hour.
+        let known = self.by_agent.values().map(|one| one.cursor).filter(|one| *one != Cursor::default());
+        needed.or(self.read).or_else(|| least(known)).unwrap_or_default()
     }
+}
+
+/// The first of these.
+fn least(cursors: impl Iterator<Item = Cursor>) -> Option<Cursor> {
+    cursors.reduce(|one, other| {
+        // Of another life of the proxy everything is to be read.
+        if one.life == other.life {
+            if one.interval <= other.interval { one } else { other }
+        } else {
+            Cursor::default()
+        }
+    })
 }
 
 impl Split {

@@ -8,10 +8,12 @@
 //! 2. Another table of one agent leaves what is told of the others as it is, byte for byte; so does one that goes.
 //! 3. A table that is refused, here or by the proxy, is refused to its agent alone. The others go on by what they told.
 //! 4. Numbers of tables are an agent's own. The proxy's are given here, each greater than whatever is in force.
-//! 5. In force is what was read back: an agent's table is, where the proxy says the number of a table of which it is a part.
+//! 5. In force is what was read back: an agent's table is, where the proxy says the number of a table of which it is a part. One that was told
+//!    before the agent's was isn't, whenever that is looked at.
 //! 6. What serves isn't dropped because an agent hasn't begun yet, or because nobody knows of it while one may have forgotten it.
 //! 7. However many agents ask at once, the proxy is looked at, told, and read once for all of them, and never from before they asked.
 //! 8. Counts are let go once all agents have them that need them (`shared_counts.rs`).
+//! 9. A table is told as long as its agent asks for it, and no longer. One that waits for something elsewhere keeps no other waiting.
 //!
 //! What would go wrong otherwise:
 //!
@@ -24,6 +26,8 @@
 //!   they are halved until those are found that are refused alone.
 //! - *A thousand agents at once.* A table, a status and a reading each for a thousand services would be a million of them.
 //! - *One gives up while it tells for all*, since its agent ends: the next who waits tells.
+//! - *One waits*, as long as a name has no address, or callers are at a port that it gives back, which takes a minute: it is found as one that is
+//!   refused is, gives way as soon as others ask, and asks again.
 //! - *A look that began before a table and ends after it* shows the number before: that was in force for all whom the table doesn't change.
 //! - *The proxy was started again without its table*, or somebody else has told it one: the number is none of ours, all agents tell theirs again,
 //!   and the first of them tells for all.
@@ -67,6 +71,12 @@ const SHOWN_FOR: Duration = Duration::from_millis(200);
 /// After how long what could not be told is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// So often a table gives way to those of others. Then they wait for it: it may be in the way of some that come again and again.
+const WAYS: u32 = 5;
+
+/// What is said of one that gave way.
+const GAVE_WAY: &str = "it waits for the address of a name, or for callers to leave a port, and other agents' tables go first; tried again";
+
 /// So long counts aren't read while agents are still to begin that may need them.
 const JOINED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -84,11 +94,15 @@ struct Shared {
     front: Arc<dyn DataPlane>,
     parts: Mutex<Parts>,
     telling: Once<()>,
+    is_telling: watch::Sender<bool>,
     looking: Once<Result<Look, Trouble>>,
     counts: SharedCounts,
     began: Instant,
     /// How many agents have joined.
     joined: watch::Sender<usize>,
+    /// Somebody has asked for a table, and was answered.
+    asked: watch::Sender<()>,
+    answered: watch::Sender<()>,
     changed: watch::Sender<()>,
     unreachable: watch::Sender<()>,
     shown: Mutex<Option<(Instant, View)>>,
@@ -116,10 +130,24 @@ struct Told {
     names: BTreeSet<String>,
     /// The table that is a part of the proxy's.
     table: Option<Table>,
+    /// The number of the first of the proxy's tables of which it is one.
+    since: Option<TableNumber>,
     /// The one that is to be.
     asked: Option<Table>,
+    /// How often that gave way to those of others.
+    gave_way: u32,
     /// What came of one, and its number.
     verdict: Option<(TableNumber, Result<(), Trouble>)>,
+}
+
+/// Why tables aren't told.
+enum Untold {
+    /// One of them at least is to blame.
+    Refused(Trouble),
+    /// One of them waits for something elsewhere, and others are to go first.
+    GaveWay,
+    /// None of them is to blame.
+    Passes(Trouble),
 }
 
 /// A look at the proxy.
@@ -163,10 +191,13 @@ impl SharedProxy {
             front,
             parts: Mutex::new(Parts { expected: agents, ..Parts::default() }),
             telling: Once::new(Duration::ZERO),
+            is_telling: watch::Sender::new(false),
             looking: Once::new(BETWEEN_LOOKS),
             counts: SharedCounts::default(),
             began: Instant::now(),
             joined: watch::Sender::new(0),
+            asked: watch::Sender::new(()),
+            answered: watch::Sender::new(()),
             changed: watch::Sender::new(()),
             unreachable: watch::Sender::new(()),
             shown: Mutex::default(),
@@ -224,8 +255,14 @@ impl Shared {
     }
 
     async fn tell_what_is_outdated(self: Arc<Self>) {
+        let mut is_telling = self.is_telling.subscribe();
         loop {
-            self.front.outdated().await;
+            until(&mut is_telling, false).await;
+            tokio::select! {
+                () = self.front.outdated() => {}
+                // A look at the names of the table before would take back that those of the next are asked for.
+                () = until(&mut is_telling, true) => continue,
+            }
             let before = self.parts(|parts| parts.told);
             self.telling.ask(|| self.tell()).await;
             if self.parts(|parts| parts.told) == before {
@@ -234,23 +271,35 @@ impl Shared {
         }
     }
 
-    /// Tells what agents have asked for, and what all others have told before. Where that is refused, those are found who are to blame.
+    /// Tells what agents have asked for, and what all others have told before. Where that is refused or has to wait, those are found who
+    /// are to blame.
     async fn tell(&self) {
+        let _telling = Telling::begin(&self.is_telling);
         let mut groups = vec![self.parts(|parts| parts.asked())];
         while let Some(mut group) = groups.pop() {
-            let Err(trouble) = self.tell_together(&group).await else { continue };
+            // Some may have given up meanwhile; with none of them from the start, what was told is told again.
+            let is_again = group.is_empty();
+            self.parts(|parts| group.retain(|agent, table| parts.asks(agent, table)));
+            if group.is_empty() && !is_again {
+                continue;
+            }
+            let Err(why) = self.tell_together(&group).await else { continue };
             let half = group.keys().nth(group.len() / 2).filter(|_| group.len() > 1).cloned();
-            match half.filter(|_| trouble.kind == TroubleKind::Refused) {
-                Some(half) => {
+            match (why, half) {
+                (Untold::Refused(_) | Untold::GaveWay, Some(half)) => {
                     let second = group.split_off(&half);
                     groups.extend([second, group]);
                 }
-                None => self.parts(|parts| parts.refuse(&group, &trouble)),
+                (Untold::Refused(trouble) | Untold::Passes(trouble), _) => {
+                    self.parts(|parts| parts.refuse(&group, &trouble));
+                }
+                (Untold::GaveWay, None) => self.parts(|parts| parts.give_way(&group)),
             }
+            self.answered.send_replace(());
         }
     }
 
-    async fn tell_together(&self, group: &BTreeMap<String, Table>) -> Result<(), Trouble> {
+    async fn tell_together(&self, group: &BTreeMap<String, Table>) -> Result<(), Untold> {
         let in_force = self.front.look().await?.number;
         if self.parts(|parts| parts.kept.is_none()) {
             let kept = self.front.serves().await?;
@@ -262,15 +311,31 @@ impl Shared {
             parts.telling = Some(number);
             Ok::<_, Trouble>((number, merged))
         })?;
-        let told = self.front.apply(&Table { number, served }).await;
+        let table = Table { number, served };
+        let told = tokio::select! {
+            biased;
+            told = self.front.apply(&table) => told.map_err(Untold::from),
+            () = self.is_in_the_way(group) => Err(Untold::GaveWay),
+        };
         *self.shown() = None;
         told?;
         self.parts(|parts| {
             parts.told = Some(number);
             parts.kept = Some(kept);
-            parts.accept(group);
+            parts.accept(group, number);
         });
+        self.answered.send_replace(());
         Ok(())
+    }
+
+    /// Waits until the table of these agents waits for something elsewhere, while tables of others could be told.
+    async fn is_in_the_way(&self, group: &BTreeMap<String, Table>) {
+        if group.len() <= 1 {
+            let mut asked = self.asked.subscribe();
+            // It doesn't end for want of a sender: that is here.
+            drop(asked.wait_for(|_| self.parts(|parts| parts.is_to_give_way(group))).await);
+        }
+        self.front.lingers().await;
     }
 
     async fn look(&self) -> Result<Look, Trouble> {
@@ -309,6 +374,19 @@ impl Parts {
     fn asked(&self) -> BTreeMap<String, Table> {
         let asked = self.by_agent.iter().filter_map(|(agent, told)| Some((agent, told.asked.as_ref()?)));
         asked.map(|(agent, table)| (agent.clone(), table.clone())).collect()
+    }
+
+    /// Whether an agent still asks for this table.
+    fn asks(&self, agent: &str, table: &Table) -> bool {
+        self.by_agent.get(agent).is_some_and(|told| told.asked.as_ref() == Some(table))
+    }
+
+    /// Whether any other agent asks for a table, and these haven't given way too often.
+    fn is_to_give_way(&self, group: &BTreeMap<String, Table>) -> bool {
+        let others_ask =
+            self.by_agent.iter().any(|(agent, told)| told.asked.is_some() && !group.contains_key(agent));
+        let gave_way = group.keys().filter_map(|agent| Some(self.by_agent.get(agent)?.gave_way));
+        others_ask && gave_way.max().unwrap_or(0) < WAYS
     }
 
     /// All that is to be in force, with these tables instead of what their agents told before.
@@ -350,17 +428,18 @@ impl Parts {
     /// A number greater than whatever may be in force.
     fn number_after(&self, in_force: TableNumber) -> TableNumber {
         let all = [Some(in_force), self.told, self.telling].into_iter().flatten();
-        let newest = all.max_by_key(|number| (number.epoch, number.generation)).unwrap_or(NO_TABLE);
+        let newest = all.max_by_key(|number| in_order(*number)).unwrap_or(NO_TABLE);
         TableNumber { generation: newest.generation + 1, ..newest }
     }
 
-    fn accept(&mut self, group: &BTreeMap<String, Table>) {
+    /// They are a part of the proxy's table of this number.
+    fn accept(&mut self, group: &BTreeMap<String, Table>, number: TableNumber) {
         for (agent, table) in group {
             let Some(told) = self.by_agent.get_mut(agent) else { continue };
             told.note_answered(table);
             told.names.extend(names_of(&table.served).map(str::to_owned));
             told.verdict = Some((table.number, Ok(())));
-            told.table = Some(table.clone());
+            (told.table, told.since, told.gave_way) = (Some(table.clone()), Some(number), 0);
         }
     }
 
@@ -372,6 +451,16 @@ impl Parts {
         }
     }
 
+    /// They ask again.
+    fn give_way(&mut self, group: &BTreeMap<String, Table>) {
+        for agent in group.keys() {
+            if let Some(told) = self.by_agent.get_mut(agent) {
+                told.gave_way += 1;
+            }
+        }
+        self.refuse(group, &Trouble::passing(GAVE_WAY));
+    }
+
     /// Those of these names that no agent knows.
     fn unknown(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
         let known: BTreeSet<&str> = self.by_agent.values().flat_map(Told::leads).collect();
@@ -381,8 +470,10 @@ impl Parts {
     /// What a look says to an agent.
     fn read_back(&self, agent: &str, look: &Look) -> ReadBack {
         let Look { back, began_with, unknown } = look;
-        let is_ours = [*began_with, self.told, self.telling].contains(&Some(back.number));
         let told = self.by_agent.get(agent);
+        let since = told.and_then(|told| told.since);
+        let is_before = since.is_some_and(|since| in_order(back.number) < in_order(since));
+        let is_ours = !is_before && [*began_with, self.told, self.telling].contains(&Some(back.number));
         let table = told.and_then(|told| told.table.as_ref());
         let own = told.into_iter().flat_map(Told::leads);
         let own = own.filter(|name| back.services.contains(*name)).map(str::to_owned);
@@ -403,6 +494,15 @@ impl Parts {
     }
 }
 
+impl From<Trouble> for Untold {
+    fn from(trouble: Trouble) -> Self {
+        match trouble.kind {
+            TroubleKind::Refused => Self::Refused(trouble),
+            TroubleKind::Passes | TroubleKind::Unauthorized => Self::Passes(trouble),
+        }
+    }
+}
+
 impl Told {
     /// This table isn't asked for any more, unless another one is by now.
     fn note_answered(&mut self, table: &Table) {
@@ -416,6 +516,10 @@ impl Told {
         let former = self.former.iter().filter(|_| self.table.is_none()).map(String::as_str);
         self.table.iter().flat_map(|table| names_of(&table.served)).chain(former)
     }
+}
+
+fn in_order(TableNumber { epoch, generation }: TableNumber) -> (u64, u64) {
+    (epoch, generation)
 }
 
 fn names_of(served: &Served) -> impl Iterator<Item = &str> {
@@ -445,12 +549,31 @@ impl Part {
                 (told.asked, told.verdict) = (Some(table.clone()), None);
             }
         });
-        shared.telling.ask(|| shared.tell()).await;
+        let _asking = Asking { part: self, table };
+        shared.asked.send_replace(());
+        tokio::select! {
+            biased;
+            _ = shared.telling.ask(|| shared.tell()) => {}
+            // Tables of others may take longer.
+            () = self.is_answered(table.number) => {}
+        }
         let verdict = shared.parts(|parts| parts.by_agent.get_mut(&self.agent)?.verdict.take());
         match verdict {
             Some((number, verdict)) if number == table.number => verdict,
             _ => Err(Trouble::passing("another table of this agent's was told meanwhile")),
         }
+    }
+
+    /// Waits until it is known what comes of a table.
+    async fn is_answered(&self, number: TableNumber) {
+        let shared = self.shared();
+        let is_answered = |parts: &mut Parts| {
+            let verdict = parts.by_agent.get(&self.agent).and_then(|told| told.verdict.as_ref());
+            verdict.is_some_and(|(of, _)| *of == number)
+        };
+        let mut answered = shared.answered.subscribe();
+        // It doesn't end for want of a sender: that is here.
+        drop(answered.wait_for(|_| shared.parts(is_answered)).await);
     }
 
     async fn look_now(&self) -> Result<ReadBack, Trouble> {
@@ -461,7 +584,7 @@ impl Part {
         }
     }
 
-    async fn count_now(&self, cursor: Cursor) -> Result<CountsReading, Trouble> {
+    async fn count_now(&self, cursor: Cursor, needs_all: bool) -> Result<CountsReading, Trouble> {
         let shared = self.shared();
         shared.all_joined().await;
         let names = || {
@@ -469,19 +592,46 @@ impl Part {
                 parts.by_agent.get(&self.agent).map_or_else(BTreeSet::new, |told| told.names.clone())
             })
         };
-        shared.counts.read((&self.agent, cursor), names, &*shared.front).await
+        shared.counts.read((&self.agent, cursor, needs_all), names, &*shared.front).await
     }
 }
 
-impl Drop for Part {
-    /// What it had told stays. What it waited for is nobody's any more.
+/// An agent asks for a table.
+struct Asking<'a> {
+    part: &'a Part,
+    table: &'a Table,
+}
+
+impl Drop for Asking<'_> {
+    /// Who gives up may want something else by now.
     fn drop(&mut self) {
-        self.shared().parts(|parts| {
-            if let Some(told) = parts.by_agent.get_mut(&self.agent) {
-                told.asked = None;
+        self.part.shared().parts(|parts| {
+            if let Some(told) = parts.by_agent.get_mut(&self.part.agent) {
+                told.note_answered(self.table);
             }
         });
     }
+}
+
+/// A table is being told until this is dropped.
+struct Telling<'a>(&'a watch::Sender<bool>);
+
+impl<'a> Telling<'a> {
+    fn begin(is_telling: &'a watch::Sender<bool>) -> Self {
+        is_telling.send_replace(true);
+        Self(is_telling)
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}
+
+/// Waits until something is so, or isn't.
+async fn until(now: &mut watch::Receiver<bool>, is_so: bool) {
+    drop(now.wait_for(|now| *now == is_so).await);
 }
 
 /// Waits for news that came since this was asked last.
@@ -528,14 +678,18 @@ impl DataPlane for Part {
         self.shared().front.empty(service, variation)
     }
 
-    fn count(&self, cursor: Cursor) -> Answer<'_, Result<CountsReading, Trouble>> {
-        Box::pin(self.count_now(cursor))
+    fn count(&self, cursor: Cursor, needs_all: bool) -> Answer<'_, Result<CountsReading, Trouble>> {
+        Box::pin(self.count_now(cursor, needs_all))
     }
 
     fn view(&self) -> View {
         let view = self.shared().view();
         let phase = self.shared().parts(|parts| parts.phase(&self.agent, view.phase));
         View { phase, ..view }
+    }
+
+    fn mark(&self) -> Option<u32> {
+        self.shared().front.mark()
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {

@@ -234,10 +234,10 @@ impl Tools {
     }
 
     async fn count(&self, errand: Errand) -> Result<CountsReading, Trouble> {
-        let Errand::Cursor(cursor) = errand else {
+        let Errand::Cursor { cursor, needs_all } = errand else {
             return Err(Trouble::passing("there is no cursor"));
         };
-        self.front.count(cursor).await
+        self.front.count(cursor, needs_all).await
     }
 }
 

@@ -55,7 +55,11 @@ pub enum Errand {
     AtOnce,
     Version(VersionNote),
     Table(Box<Table>),
-    Cursor(call_metrics::Cursor),
+    /// `needs_all`: a stage goes on at these counts.
+    Cursor {
+        cursor: call_metrics::Cursor,
+        needs_all: bool,
+    },
     Result {
         offer: String,
         summary: Box<StageSummary>,

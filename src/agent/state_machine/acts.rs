@@ -62,7 +62,7 @@ impl StateMachine {
             | Act::Empty { .. }
             | Act::Ask { .. }
             | Act::Watch(_) => Errand::None,
-            Act::Count(_) => Errand::Cursor(self.state.cursor),
+            Act::Count(_) => Errand::Cursor { cursor: self.state.cursor, needs_all: self.is_walking() },
             Act::Start(version) | Act::Drain(version) => {
                 self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
             }

@@ -34,12 +34,12 @@ use proxy::{
         client::{Client, ClientError},
         form::{ListenStatus, Status},
     },
-    form::{AddressForm, AddressKind, ListenForm},
+    form::{AddressForm, AddressKind, ListenForm, ServiceForm, TransportForm},
     whole_file,
 };
 use serde::{Deserialize, Serialize};
 use tokio::{
-    sync::{Mutex as TurnMutex, Notify},
+    sync::{Mutex as TurnMutex, Notify, watch},
     task::JoinSet,
     time::{Instant, sleep},
 };
@@ -125,6 +125,19 @@ impl Taken {
     fn socket(&self) -> Socket {
         Socket { port: self.port, is_udp: self.is_udp() }
     }
+
+    /// Whether a service that stands in the proxy's table has what comes in there.
+    fn is_told_of(&self, form: &ServiceForm) -> bool {
+        let transport = match self.kind {
+            AddressKind::Http | AddressKind::Https => TransportForm::Http,
+            AddressKind::Tls => TransportForm::Tls,
+            AddressKind::Tcp => TransportForm::Tcp,
+            AddressKind::Udp => TransportForm::Udp,
+        };
+        // Who has TLS pass by host has it at all ports.
+        let is_named = transport == TransportForm::Tls && !form.hosts.is_empty();
+        form.protocol == transport && (is_named || form.ports.contains(&self.at))
+    }
 }
 
 /// It was something else than it is to be.
@@ -199,23 +212,29 @@ impl Takeover {
     }
 
     /// Before a table of these services: has the proxy listen for calls that are to be taken over, and gives back those that these have no
-    /// more. Gives the services with where the proxy listens for them.
+    /// more. Gives the services with where the proxy listens for them. `told`: services that stay in the table as they stand there, with
+    /// what is taken over for them. It says so in `lingers` when callers have to leave first.
     ///
     /// # Errors
     ///
     /// There is no way to a port, or something that is needed doesn't answer.
-    pub async fn before_table(&self, services: Vec<Service>) -> Result<Vec<Service>, Trouble> {
+    pub async fn before_table(
+        &self,
+        services: Vec<Service>,
+        told: &[ServiceForm],
+        lingers: &watch::Sender<bool>,
+    ) -> Result<Vec<Service>, Trouble> {
         if !self.of.is_in_use() {
             return Ok(services);
         }
         let turn = self.of.turn.lock().await;
         let wanted = self.of.wanted(&services).await?;
-        let all = self.of.plan(&wanted, &services)?;
+        let all = self.of.plan(&wanted, &services, told)?;
         self.of.keep(&all).await?;
         self.of.put(&all).await?;
         self.of.listen(&all).await?;
         drop(turn);
-        self.of.wait_for_callers(&all).await?;
+        self.of.wait_for_callers(&all, lingers).await?;
         let _turn = self.of.turn.lock().await;
         self.of.finish().await?;
         services.into_iter().map(|service| placed(service, &all)).collect()
@@ -349,10 +368,16 @@ impl Inner {
     }
 
     /// What is to become of what is taken over, and what is to be.
-    fn plan(&self, wanted: &[Listen], services: &[Service]) -> Result<Vec<Taken>, Trouble> {
+    fn plan(
+        &self,
+        wanted: &[Listen],
+        services: &[Service],
+        told: &[ServiceForm],
+    ) -> Result<Vec<Taken>, Trouble> {
         let mut all = lock(&self.taken).clone();
         for taken in &mut all {
-            let is_wanted = wanted.iter().any(|listen| taken.is_for(listen));
+            let is_wanted = wanted.iter().any(|listen| taken.is_for(listen))
+                || told.iter().any(|form| taken.is_told_of(form));
             taken.phase = match taken.phase {
                 _ if !is_wanted => Phase::GivingBack,
                 Phase::GivingBack => Phase::Opening,
@@ -461,7 +486,7 @@ impl Inner {
     }
 
     /// Waits for those whose next call would find their service gone. Connections and flows that aren't HTTP keep their version.
-    async fn wait_for_callers(&self, all: &[Taken]) -> Result<(), Trouble> {
+    async fn wait_for_callers(&self, all: &[Taken], lingers: &watch::Sender<bool>) -> Result<(), Trouble> {
         let is_waited_for = |taken: &&Taken| {
             let is_http = matches!(taken.kind, AddressKind::Http | AddressKind::Https);
             is_http && taken.phase == Phase::GivingBack
@@ -476,6 +501,7 @@ impl Inner {
             if left.map(|one| one.connections).sum::<usize>() == 0 || Instant::now() >= until {
                 break;
             }
+            lingers.send_replace(true);
             sleep(GONE_EVERY).await;
         }
         Ok(())

@@ -459,7 +459,7 @@ impl World {
                 Event::Asked { service, variation, asked }
             }
             Act::Count(number) => {
-                let Errand::Cursor(cursor) = errand else { panic!("no cursor") };
+                let Errand::Cursor { cursor, .. } = errand else { panic!("no cursor") };
                 self.core.note_targets(self.targets.clone());
                 Event::Counted { number, counted: Ok(CountsReading::Read(Box::new(self.reading(cursor)))) }
             }

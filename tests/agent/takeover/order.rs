@@ -18,9 +18,15 @@ use model::traffic::{Listen, Protocol, Socket};
 use proxy::{
     Limits, Proxy,
     control::{self, client::Client, control_handler::ControlHandler, form::ListenStatus},
+    form::ServiceForm,
 };
+use serde_json::json;
 use tempfile::TempDir;
-use tokio::{net::UnixListener, task::JoinHandle};
+use tokio::{
+    net::{TcpStream, UnixListener},
+    sync::watch,
+    task::JoinHandle,
+};
 use traffic::{
     BUCKETS, HashFunction, Run, Table,
     desired::{DesiredConfig, Number, Service, ServiceSpec, Variation},
@@ -167,9 +173,13 @@ fn service() -> Service {
     Service::new(spec).unwrap()
 }
 
+async fn before_table(takeover: &Takeover, services: Vec<Service>) -> Result<Vec<Service>, Trouble> {
+    takeover.before_table(services, &[], &watch::Sender::new(false)).await
+}
+
 /// As an agent puts a table in force.
 async fn apply(takeover: &Takeover, services: Vec<Service>) -> Result<Vec<Service>, Trouble> {
-    let placed = takeover.before_table(services).await?;
+    let placed = before_table(takeover, services).await?;
     takeover.after_table().await?;
     Ok(placed)
 }
@@ -185,7 +195,7 @@ async fn callers_come_once_the_table_is_in_force_and_go_before_it_is_gone() {
     let number = Number { epoch: 1, generation: 1 };
     DesiredConfig::new(number, vec![service()]).expect_err("its calls would go round");
 
-    let placed = takeover.before_table(vec![service()]).await.unwrap();
+    let placed = before_table(&takeover, vec![service()]).await.unwrap();
     let at = placed[0].listens[0].at.unwrap();
     assert_eq!((placed[0].listens[0].port, world.listened().await), (TAKEN, vec![at]));
     assert_eq!(world.ground.redirects(), Redirects::new(), "no table has the service yet");
@@ -198,15 +208,58 @@ async fn callers_come_once_the_table_is_in_force_and_go_before_it_is_gone() {
     // Another table of the same service moves nobody, also of an agent that was started anew.
     drop(takeover);
     let takeover = world.takeover(true);
-    let placed = takeover.before_table(vec![service()]).await.unwrap();
+    let placed = before_table(&takeover, vec![service()]).await.unwrap();
     assert_eq!((placed[0].listens[0].at, world.ground.redirects()), (Some(at), sent_to(at)));
     takeover.after_table().await.unwrap();
 
     // Once this is answered, a table without it may follow.
-    takeover.before_table(Vec::new()).await.unwrap();
+    before_table(&takeover, Vec::new()).await.unwrap();
     assert_eq!((world.ground.redirects(), world.listened().await), (Redirects::new(), Vec::new()));
     assert!(!world.ground.is_left());
     assert_eq!(std::fs::read_to_string(&world.file).unwrap(), "[]");
+}
+
+/// As it is told where another agent led the service before all was started anew, and is still to begin.
+#[tokio::test]
+async fn a_service_that_stays_as_it_stands_in_the_table_keeps_its_port() {
+    let world = World::start(Some(1));
+    let placed = apply(&world.takeover(true), vec![service()]).await.unwrap();
+    let at = placed[0].listens[0].at.unwrap();
+    let form = |protocol: &str, ports: &[u16], hosts: &[&str]| -> ServiceForm {
+        let variation = json!({"name": "A", "version": "1", "targets": ["127.0.0.1:8080"]});
+        let form = json!({"name": "checkout", "protocol": protocol, "ports": ports, "hosts": hosts,
+            "variations": [variation], "shares": [10_000]});
+        serde_json::from_value(form).unwrap()
+    };
+    let takeover = world.takeover(true);
+    let before = async |told: &[ServiceForm]| {
+        takeover.before_table(Vec::new(), told, &watch::Sender::new(false)).await.unwrap();
+        takeover.after_table().await.unwrap();
+        (world.ground.redirects(), world.listened().await)
+    };
+    assert_eq!(before(&[form("http", &[at], &[])]).await, (sent_to(at), vec![at]));
+    for other in [form("http", &[TAKEN], &[]), form("tcp", &[at], &[]), form("tls", &[], &["shop.example"])] {
+        apply(&takeover, vec![service()]).await.unwrap();
+        assert_eq!(before(&[other]).await, (Redirects::new(), Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn it_is_said_when_callers_have_to_leave_first() {
+    let world = World::start(Some(1));
+    let takeover = world.takeover(true);
+    let placed = apply(&takeover, vec![service()]).await.unwrap();
+    let at = placed[0].listens[0].at.unwrap();
+    let caller = TcpStream::connect((Ipv4Addr::LOCALHOST, at)).await.unwrap();
+    let lingers = watch::Sender::new(false);
+    let mut said = lingers.subscribe();
+    let leaves = async {
+        drop(said.wait_for(|lingers| *lingers).await.unwrap());
+        drop(caller);
+    };
+    let (given_back, ()) = tokio::join!(takeover.before_table(Vec::new(), &[], &lingers), leaves);
+    given_back.unwrap();
+    assert_eq!((world.ground.redirects(), world.listened().await), (Redirects::new(), Vec::new()));
 }
 
 #[tokio::test]

@@ -235,24 +235,49 @@ fn a_file_that_cant_be_used_keeps_the_manager_from_starting_and_says_why() {
 }
 
 #[test]
-fn one_proxy_is_started_by_one_of_those_who_lead_it() {
+fn what_no_two_may_do_is_refused_to_routers_by_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let named = folder.path().join("routers");
     std::fs::create_dir(&named).unwrap();
-    let control = folder.path().join("proxy.sock");
-    for name in NAMES {
-        let text = format!("proxy:\n  control: {}\n", control.display());
-        std::fs::write(named.join(format!("{name}.yml")), text).unwrap();
+    let control = std::path::absolute(folder.path()).unwrap().join("proxy.sock");
+    let control = control.display();
+    let of_one = format!("proxy:\n  control: {control}\n");
+    // The same, as it is written by somebody else.
+    let of_other = "proxy:\n  control: proxy.sock\n".to_owned();
+    let (starts_none, takes_over) = ("  start: false\n", "takeover:\n  nftables: true\n");
+    for (first, second, why) in [
+        (
+            of_one.clone(),
+            of_other.clone(),
+            format!(
+                "the routers edge-1 and edge-2 lead one proxy, {control}, and each would start it: set proxy.start to false in all but one"
+            ),
+        ),
+        (
+            of_one.clone(),
+            format!("{of_other}{starts_none}{takes_over}"),
+            format!(
+                "the router edge-2 would take calls over, and edge-1 starts its proxy, {control}, which has to be told of that: set \
+                 takeover.nftables in edge-1"
+            ),
+        ),
+        (
+            takes_over.to_owned(),
+            takes_over.to_owned(),
+            "the routers edge-1 and edge-2 would each take calls over by the same table of nftables: set takeover.nftables in one alone"
+                .to_owned(),
+        ),
+    ] {
+        for (name, text) in NAMES.iter().zip([first, second]) {
+            std::fs::write(named.join(format!("{name}.yml")), text).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
+        command.current_dir(folder.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
+        command.arg("--set").arg(format!("routers.folder={}", named.display()));
+        let ended = command.output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(!ended.status.success(), "{said}");
+        assert!(said.contains(&why), "{said}");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_choirmaster"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
-    command.arg("--set").arg(format!("routers.folder={}", named.display()));
-    let ended = command.output().unwrap();
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(!ended.status.success(), "{said}");
-    let why = format!(
-        "the routers edge-1 and edge-2 lead one proxy, {}, and each would start it: set proxy.start to false in all but one",
-        control.display()
-    );
-    assert!(said.contains(&why), "{said}");
 }

@@ -98,7 +98,7 @@ impl World {
                 Event::Drained { drained: Ok(is_free || flaw == Some(Flaw::StopsAtOnce)), version }
             }
             (Act::Ask { service, variation }, _) => Event::Asked { service, variation, asked: Ok(()) },
-            (Act::Count(number), Errand::Cursor(cursor)) => {
+            (Act::Count(number), Errand::Cursor { cursor, .. }) => {
                 let mut reading = own.proxy.counts(cursor);
                 if flaw == Some(Flaw::CountsTwice) {
                     count_twice(&mut reading);
