@@ -162,17 +162,18 @@ pub fn read_strategy(file: &str) -> Result<Vec<u8>, Unfound> {
     read.map(|_| text).map_err(|error| Unfound::unread(Path::new(file), error))
 }
 
-/// Whether a strategy changes services alone, or a manifest is no strategy at all. One with faults, or that names a template which only
-/// the manager has, is told by how its lines begin.
+/// Whether a strategy has nothing started, as where it shares calls among what runs already, or a manifest is no strategy at all. One
+/// with faults, or that names a template which only the manager has, is told by how its lines begin.
 fn has_none(text: &[u8]) -> bool {
     if canary_releases::kind_of(text).is_some() {
         return true;
     }
     if let Some(strategy) = language::check_bytes(text).strategy {
-        return strategy.functions.is_empty();
+        return functions::paths(&strategy).next().is_none();
     }
     let has = |key: &[u8]| text.split(|byte| *byte == b'\n').any(|line| line.starts_with(key));
-    has(b"services:") && !has(b"functions:")
+    let runs = || text.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b"run:"));
+    has(b"services:") && !has(b"functions:") && !runs()
 }
 
 /// The functions beside a strategy. `is_whole`: it was named by its folder, which is to hold everything.

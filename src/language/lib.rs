@@ -35,6 +35,7 @@ mod reporting;
 mod retry;
 mod rollout;
 mod rollout_templates;
+mod run;
 mod runtime;
 mod scalar;
 pub mod schema;
@@ -69,6 +70,7 @@ pub use rollout_templates::{
     ERROR_RATE, MAX_ROLLOUT_TEMPLATES, MIN_CALLS, RolloutTemplate, RolloutTemplates, TemplateStage,
     rollout_template_of,
 };
+pub use run::{CPU_RULE, MEMORY_RULE, Resources, Run};
 pub use scalar::{MAX_CALLS, MAX_DURATION, MAX_PATH_BYTES, MAX_RESPONSE_TIME_MS};
 pub use service::{AtRollback, Base, ProxyProtocol, Salt, Service, drain};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};

@@ -1,19 +1,21 @@
-//! Services: what gets calls behind routers, in two or more variations that run already.
+//! Services: what gets calls behind routers, in two or more variations that run already, or that an agent starts.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use traffic::{
     HashFunction, Shares, Table,
-    desired::{self, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Variation},
+    desired::{
+        self, Host, Listen, Name, Protocol, Rule, ServiceError, ServiceSpec, StickyTo, Target, Variation,
+    },
 };
 
-use super::{retry::Retry, scalar};
+use super::{retry::Retry, run::Run, scalar};
 
 /// What the key of a service begins with. Names of functions have no `/`, so the two never meet.
 const PREFIX: &str = "service/";
 
-/// A service whose variations are targets that somebody else runs.
+/// A service whose variations are targets, which somebody else runs, or what the agent of its router starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
     key: String,
@@ -26,8 +28,11 @@ pub struct Service {
     pub sticky: Option<StickyTo>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
-    /// 2 to [`traffic::MAX_VARIATIONS`]; the first is the stable one.
+    /// 2 to [`traffic::MAX_VARIATIONS`]; the first is the stable one. One that is started has no targets here.
     pub variations: Vec<Variation>,
+    /// Variations that the agent of a router starts, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs: BTreeMap<String, Run>,
     #[serde(default, skip_serializing_if = "Salt::is_default")]
     pub salt: Salt,
     /// By what users are drawn, at routers that know it; `None`: by what each kind of router usually does.
@@ -146,6 +151,7 @@ impl Service {
             sticky: None,
             rule: None,
             variations,
+            runs: BTreeMap::new(),
             salt: Salt::default(),
             hash: None,
             base: Base::default(),
@@ -156,7 +162,8 @@ impl Service {
         }
     }
 
-    /// As a router is told of it, by this table; `salt` is what the keys of calls are hashed with, where it is the release's.
+    /// As a router is told of it, by this table; `salt` is what the keys of calls are hashed with, where it is the release's. Variations that
+    /// are yet to be started are at an address that stands for theirs.
     ///
     /// # Errors
     ///
@@ -174,9 +181,17 @@ impl Service {
             rule: self.rule.clone(),
             salt,
             hash: self.hash.unwrap_or_default(),
-            variations: self.variations.clone(),
+            variations: self.variations.iter().map(|one| self.somewhere(one)).collect(),
             table,
         })
+    }
+
+    fn somewhere(&self, variation: &Variation) -> Variation {
+        let mut variation = variation.clone();
+        if self.runs.contains_key(variation.name.as_str()) {
+            variation.targets = vec![Target { host: Host::Address(Ipv4Addr::LOCALHOST.into()), port: 1 }];
+        }
+        variation
     }
 
     /// Whether its parts fit together.

@@ -99,6 +99,9 @@ pub const FEATURE_SHARES: &str = "shares";
 /// An agent that reads, of a service, `tls: pass`, `proxy_protocol` and `drain`. Others pass them over.
 pub const FEATURE_FLOWS: &str = "flows";
 
+/// Who reads, of a variation of a service, what is to be started for it. Others want targets there.
+pub const FEATURE_RUNS: &str = "runs";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

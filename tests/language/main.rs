@@ -21,6 +21,7 @@ mod properties;
 mod reference;
 mod render;
 mod retry;
+mod runs;
 mod samples;
 mod schema;
 mod services;

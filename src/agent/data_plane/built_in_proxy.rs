@@ -237,20 +237,27 @@ impl BuiltInProxy {
 
     async fn is_drained_now(&self, function: &str, version: &VersionId) -> Result<bool, Trouble> {
         for variation in [BASE, NEW] {
-            let query = form_urlencoded::Serializer::new(String::new())
-                .append_pair("service", function)
-                .append_pair("variation", variation)
-                .append_pair("version", version.as_str())
-                .append_pair("wait", &DRAIN_WAIT.as_secs().to_string())
-                .finish();
-            match self.client.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
-                Ok(drained) if drained.drained => {}
-                // In the second case the table in force names it.
-                Ok(_) | Err(ClientError::Refused { status: CONFLICT, .. }) => return Ok(false),
-                Err(error) => return Err(of_proxy(&error)),
+            if !self.is_left_now(function, variation, version.as_str()).await? {
+                return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// `version`: as the tables that named it have it.
+    async fn is_left_now(&self, service: &str, variation: &str, version: &str) -> Result<bool, Trouble> {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("service", service)
+            .append_pair("variation", variation)
+            .append_pair("version", version)
+            .append_pair("wait", &DRAIN_WAIT.as_secs().to_string())
+            .finish();
+        match self.client.wait::<Drained>(&format!("/drained?{query}"), DRAIN_WAIT).await {
+            Ok(drained) => Ok(drained.drained),
+            // The table in force names it.
+            Err(ClientError::Refused { status: CONFLICT, .. }) => Ok(false),
+            Err(error) => Err(of_proxy(&error)),
+        }
     }
 
     fn drifts(&self) -> Vec<Drift> {
@@ -371,6 +378,16 @@ impl DataPlane for BuiltInProxy {
         version: &'a VersionId,
     ) -> Answer<'a, Result<bool, Trouble>> {
         Box::pin(self.is_drained_now(function, version))
+    }
+
+    /// Its tables name what services lead to by where that listens.
+    fn is_left<'a>(
+        &'a self,
+        service: &'a str,
+        variation: &'a str,
+        target: &'a str,
+    ) -> Answer<'a, Result<bool, Trouble>> {
+        Box::pin(self.is_left_now(service, variation, target))
     }
 
     /// Its counts say what is in flight, and so it is never asked to.

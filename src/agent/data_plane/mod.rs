@@ -100,6 +100,17 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
         version: &'a VersionId,
     ) -> Answer<'a, Result<bool, Trouble>>;
 
+    /// Whether nobody holds what listened at this target any more as a variation of a service, which no table names so. One that is asked to
+    /// empty its variations has ended all that before.
+    fn is_left<'a>(
+        &'a self,
+        _service: &'a str,
+        _variation: &'a str,
+        _target: &'a str,
+    ) -> Answer<'a, Result<bool, Trouble>> {
+        Box::pin(async { Ok(true) })
+    }
+
     /// Waits until nobody is connected to a variation of a service that has no share, or the deadline for that has passed. How many
     /// connections are left then; none: that can't be told.
     fn empty<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>>;

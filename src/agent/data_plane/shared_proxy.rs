@@ -674,6 +674,15 @@ impl DataPlane for Part {
         self.shared().front.is_drained(function, version)
     }
 
+    fn is_left<'a>(
+        &'a self,
+        service: &'a str,
+        variation: &'a str,
+        target: &'a str,
+    ) -> Answer<'a, Result<bool, Trouble>> {
+        self.shared().front.is_left(service, variation, target)
+    }
+
     fn empty<'a>(&'a self, service: &'a str, variation: &'a str) -> Answer<'a, Result<Option<u64>, Trouble>> {
         self.shared().front.empty(service, variation)
     }

@@ -143,7 +143,7 @@ impl ControlHandler {
             Ok(copied) => copied,
             Err(why) => return drop(answer.send(Err(Refused::Wrong(why)))),
         };
-        let note = VersionNote { function: name.clone(), runner };
+        let note = VersionNote { function: name.clone(), runner, variation: None };
         let routing = Routing { sticky: function.sticky, retry: function.retry };
         match core.add(&name, version.clone(), note, routing, now) {
             Ok(()) => self.wait(What::Add { name, version, answer }),

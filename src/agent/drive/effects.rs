@@ -15,11 +15,12 @@ use crate::{
     runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
     state_machine::{
-        Act, CountsReading, Errand, Event, Fetched, PollResponse, StartedVersion, Trouble, TroubleKind,
-        VersionNote,
+        Act, CountsReading, Errand, Event, Fetched, PollResponse, Started, StartedVersion, Trouble,
+        TroubleKind, VersionNote,
     },
 };
-use language::offer::Offer;
+use language::{Service, offer::Offer};
+use proxy::live::Target;
 
 /// How long a call that waits may wait.
 const WAIT: Duration = Duration::from_secs(30);
@@ -152,18 +153,19 @@ impl Tools {
             Trouble::refused(format!("its text can't be read: {first}"))
         })?;
         match self.versions_of(id, &read).await {
-            Ok((versions, notes)) => Ok(Fetched { text, versions: Ok(versions), notes }),
+            Ok((versions, started, notes)) => Ok(Fetched { text, versions: Ok(versions), started, notes }),
             Err(Trouble { kind: TroubleKind::Refused, text: why }) => {
-                Ok(Fetched { text, versions: Err(why), notes: BTreeMap::new() })
+                Ok(Fetched { text, versions: Err(why), started: Started::new(), notes: BTreeMap::new() })
             }
             Err(trouble) => Err(trouble),
         }
     }
 
-    /// Has the functions of an offer on disk.
-    async fn versions_of(&self, id: &str, read: &Offer) -> Result<(Pairs, Notes), Trouble> {
-        if read.functions.is_empty() {
-            return Ok((Vec::new(), BTreeMap::new()));
+    /// Has the functions of an offer on disk, and the variations of services that are to be started.
+    async fn versions_of(&self, id: &str, read: &Offer) -> Result<(Pairs, Started, Notes), Trouble> {
+        let runs = runs(&read.services);
+        if read.functions.is_empty() && runs.is_empty() {
+            return Ok((Vec::new(), Started::new(), BTreeMap::new()));
         }
         let archive = self.folder.join(ARCHIVE);
         self.manager.functions(id, &read.id, &archive).await.map_err(|error| of_link(&error))?;
@@ -174,7 +176,13 @@ impl Tools {
                 runner: form(&version.env).to_owned(),
             })
         });
-        let wanted: Vec<VersionFolder> = wanted.collect();
+        let of_variations = runs.iter().map(|(service, variation, note)| VersionFolder {
+            // No function is called so: what runs for one and for a service is never the same version.
+            function: service.key().to_owned(),
+            path: service.runs.get(*variation).map(|run| run.path.clone()).unwrap_or_default(),
+            runner: note.runner.clone(),
+        });
+        let wanted: Vec<VersionFolder> = wanted.chain(of_variations).collect();
         let (content, all) = (self.content.clone(), wanted.clone());
         let added = tokio::task::spawn_blocking(move || {
             let added = content.add_archive(&archive, &all, &language::functions::Limits::default());
@@ -186,13 +194,26 @@ impl Tools {
             .await
             .map_err(|_| Trouble::passing("unpacking broke off"))?
             .map_err(|error| of_content(&error))?;
-        let notes = added.iter().zip(&wanted).map(|(version, wanted)| {
+        // One folder of each that is wanted.
+        let (of_functions, of_variations) = added.split_at(2 * read.functions.len());
+        let notes = of_functions.iter().zip(&wanted).map(|(version, wanted)| {
             let (function, runner) = (wanted.function.clone(), wanted.runner.clone());
-            (version.clone(), VersionNote { function, runner })
+            (version.clone(), VersionNote { function, runner, variation: None })
         });
-        let notes = notes.collect();
-        let versions = added.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
-        Ok((versions, notes))
+        let mut notes: Notes = notes.collect();
+        let versions = of_functions.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
+        let mut started = Started::new();
+        for ((service, variation, note), version) in runs.into_iter().zip(of_variations) {
+            let all = started.entry(service.name().to_owned()).or_default();
+            if let Some((other, _)) = all.iter().find(|(_, other)| *other == version) {
+                let name = service.name();
+                let text = format!("the variations {other} and {variation} of {name} have the same content");
+                return Err(Trouble::refused(text));
+            }
+            all.insert(variation.to_owned(), version.clone());
+            notes.insert(version.clone(), note);
+        }
+        Ok((versions, started, notes))
     }
 
     async fn start(&self, version: &VersionId, errand: Errand) -> Result<StartedVersion, Trouble> {
@@ -205,8 +226,30 @@ impl Tools {
             self.runtimes.for_form(if note.runner.is_empty() { by_files() } else { &note.runner })?;
         let Versions { limits, health, warm_up, drain: _, grace: _ } = self.versions.clone();
         let runner = (!note.runner.is_empty()).then(|| note.runner.clone());
-        let order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
+        let mut order = Order { runner, limits, health, warm_up, ..Order::new(version.clone(), folder) };
+        if let Some(variation) = &note.variation {
+            if variation.limits.cpu.is_some() && !runtime.holds_cpu() {
+                return Err(Trouble::refused(format!(
+                    "the runtime {} can't hold {} to its limit of processors, since this agent has no control groups: see \
+                     runtimes.cgroups, or leave the limit out",
+                    runtime.name(),
+                    note.function
+                )));
+            }
+            order.limits.cpu = variation.limits.cpu.or(order.limits.cpu);
+            order.limits.memory = variation.limits.memory.unwrap_or(order.limits.memory);
+            // What is set of functions is about their calls.
+            order.health.path.clone_from(&variation.check);
+            order.warm_up = order.warm_up.filter(|_| variation.is_http);
+        }
         let target = runtime.start(&order).await.map_err(|error| of_runtime(&error))?.target;
+        if note.variation.is_some() && !matches!(target, Target::Tcp(_)) {
+            return Err(Trouble::refused(format!(
+                "the runtime {} has {} listen at {target}, which is no target of a service: enable a runtime of this machine before it",
+                runtime.name(),
+                note.function
+            )));
+        }
         Ok(StartedVersion { target, runtime: runtime.name().to_owned() })
     }
 
@@ -219,8 +262,18 @@ impl Tools {
 
     /// Whether nobody holds a version any more, whichever part it had.
     async fn is_drained(&self, version: &VersionId, errand: Errand) -> Result<bool, Trouble> {
-        let Errand::Version(note) = errand else { return Ok(true) };
-        self.front.is_drained(&note.function, version).await
+        match errand {
+            Errand::Version(note) => self.front.is_drained(&note.function, version).await,
+            Errand::Left { service, names, target: Some(target) } => {
+                for variation in &names {
+                    if !self.front.is_left(&service, variation, &target).await? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Ends a version wherever it runs, which is known to be `at` a runtime or is not. One that is not reached keeps no other one from that.
@@ -272,6 +325,15 @@ impl Tools {
         }
         Err(why)
     }
+}
+
+/// The variations of services that are to be started, with what is to be known of each.
+fn runs(services: &[Service]) -> Vec<(&Service, &str, VersionNote)> {
+    let each = services.iter().flat_map(|service| service.variations.iter().map(move |one| (service, one)));
+    let noted = each.filter_map(|(service, one)| {
+        Some((service, one.name.as_str(), VersionNote::of_variation(service, one)?))
+    });
+    noted.collect()
 }
 
 /// How long a call that may wait may do so.

@@ -37,9 +37,9 @@ impl Report {
     pub fn of(core: &StateMachine, front: &dyn DataPlane) -> Option<Self> {
         let state = core.state();
         let (id, view) = (state.id.clone()?, front.view());
-        let all = state.services.values();
+        let all = core.services();
         let services: Vec<ServiceReport> =
-            all.take(MAX_TOLD_SERVICES).filter_map(|led| service(led, core, front, &view)).collect();
+            all.take(MAX_TOLD_SERVICES).filter_map(|led| service(&led, core, front, &view)).collect();
         let untold = state.services.len().saturating_sub(MAX_TOLD_SERVICES) as u32;
         let trouble = view.trouble.clone().or_else(|| core.proxy_trouble().map(str::to_owned));
         let router = RouterReport {

@@ -1,5 +1,7 @@
 //! How the agent stands, for people.
 
+use std::collections::BTreeMap;
+
 use tokio::time::Instant;
 use traffic::{RouterKind, desired::Number};
 
@@ -69,7 +71,7 @@ pub fn status(
         unsaved: handler.unsaved.clone(),
         runtimes: tools.runtimes.status(),
         functions: functions.map(|(name, function)| of_function(core, handler, name, function)).collect(),
-        services: state.services.values().map(|led| of_service(led, &view)).collect(),
+        services: services(core, &view),
         work: state.work.as_ref().map(|work| of_work(core, work)),
         owed: PendingReports {
             results: state.owed.len() as u64,
@@ -104,6 +106,14 @@ fn router(kind: RouterKind, core: &StateMachine, view: &View, now: Now) -> Route
         repairs: view.repairs,
         drifts: drifts.collect(),
     }
+}
+
+/// Services with the places of what was started for them. One that isn't there has none.
+fn services(core: &StateMachine, view: &View) -> Vec<ServiceStatus> {
+    let mut found: BTreeMap<String, LedService> =
+        core.services().map(|led| (led.service.name().to_owned(), led)).collect();
+    let all = core.state().services.iter();
+    all.map(|(name, led)| of_service(&found.remove(name).unwrap_or_else(|| led.clone()), view)).collect()
 }
 
 fn of_service(led: &LedService, view: &View) -> ServiceStatus {

@@ -23,8 +23,8 @@ use serde_json::value::RawValue;
 use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    Capabilities, ChildKind, FEATURE_FLOWS, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_SHARES,
-    FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
+    Capabilities, ChildKind, FEATURE_FLOWS, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_RUNS,
+    FEATURE_SHARES, FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
 };
 use protocol::{
     PollAnswer, PollRequest,
@@ -267,6 +267,7 @@ fn capabilities(about: &About) -> Capabilities {
             FEATURE_WINNER,
             FEATURE_SHARES,
             FEATURE_FLOWS,
+            FEATURE_RUNS,
         ]
         .map(str::to_owned)
         .into(),

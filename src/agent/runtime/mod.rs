@@ -52,6 +52,11 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it holds versions to a limit of processors here.
+    fn holds_cpu(&self) -> bool {
+        false
+    }
+
     /// Starts a version and waits until it answers and is warm. One that runs already is not started twice, but waited for.
     ///
     /// Who drops the answer before it is there leaves a version that is listed and may be stopped.

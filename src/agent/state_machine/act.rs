@@ -6,7 +6,10 @@ use call_metrics::Reading;
 use protocol::{EndStageAnswer, ManagerTime, StageSummary};
 use proxy::{control::form::TableNumber, live::Target};
 
-use super::{state::VersionNote, table::Table};
+use super::{
+    state::{Started, VersionNote},
+    table::Table,
+};
 use crate::runtime::{Running, VersionId};
 
 /// Something that is to be in flight. Two that are equal are the same: whoever carries them out starts none twice, and gives up
@@ -54,6 +57,12 @@ pub enum Errand {
     /// A call that may wait isn't to: its answer shows that the manager is reached.
     AtOnce,
     Version(VersionNote),
+    /// A variation of a service that is wanted no more: by which names it may have calls, and where it listens or listened last.
+    Left {
+        service: String,
+        names: BTreeSet<String>,
+        target: Option<String>,
+    },
     Table(Box<Table>),
     /// `needs_all`: a stage goes on at these counts.
     Cursor {
@@ -207,6 +216,8 @@ pub struct Fetched {
     /// Base and new version of each function, in the text's order, whose content is on disk; or why it can't be had, however often
     /// it is asked for.
     pub versions: Result<Vec<[VersionId; 2]>, String>,
+    /// Variations of services that are to be started, whose content is on disk as well.
+    pub started: Started,
     pub notes: BTreeMap<VersionId, VersionNote>,
 }
 

@@ -63,9 +63,18 @@ impl StateMachine {
             | Act::Ask { .. }
             | Act::Watch(_) => Errand::None,
             Act::Count(_) => Errand::Cursor { cursor: self.state.cursor, needs_all: self.is_walking() },
-            Act::Start(version) | Act::Drain(version) => {
+            Act::Start(version) => {
                 self.state.versions.get(version).cloned().map_or(Errand::None, Errand::Version)
             }
+            Act::Drain(version) => match self.state.versions.get(version) {
+                Some(VersionNote { variation: Some(note), .. }) => Errand::Left {
+                    service: note.service.clone(),
+                    names: note.names.clone(),
+                    target: self.state.places.get(version).map(|place| place.target.clone()),
+                },
+                Some(note) => Errand::Version(note.clone()),
+                None => Errand::None,
+            },
             Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
             Act::Apply(generation) => {
                 let number = TableNumber { generation: *generation, ..self.decided() };

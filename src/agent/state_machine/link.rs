@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use call_metrics::Interval;
+use language::Service;
 use protocol::{EndStageAnswer, FollowUp, ManagerTime};
 
 use super::{
@@ -118,7 +119,7 @@ impl StateMachine {
     }
 
     fn prepare(&mut self, fetched: Fetched, now: Now) {
-        let Fetched { text, versions, notes } = fetched;
+        let Fetched { text, versions, started, notes } = fetched;
         let offer = match language::offer::read(&text) {
             Ok(offer) => offer,
             Err(faults) => {
@@ -137,10 +138,18 @@ impl StateMachine {
                 return self.give_up(&format!("its functions can't be had: {why}"), now);
             }
         };
-        self.state.versions.extend(notes);
+        let is_there = |service: &Service| {
+            let of = started.get(service.name());
+            service.runs.keys().all(|name| of.is_some_and(|of| of.contains_key(name)))
+        };
+        if !offer.services.iter().all(is_there) {
+            return self.let_go("what it is to start is something else than its text names", now);
+        }
+        self.note_versions(notes);
         self.offer = Some(offer);
+        let started = self.to_be_started(started);
         if let Some(work) = &mut self.state.work {
-            work.phase = Phase::Preparing(Plan { text, versions });
+            work.phase = Phase::Preparing(Plan { text, versions, started });
             // The text has what was chosen until now.
             work.shares.clear();
         }

@@ -1,6 +1,6 @@
 //! A service whose calls are led, and what is told of it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use language::{ProxyProtocol, Service};
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,15 @@ use traffic::{
     murmur2,
 };
 
+use crate::runtime::VersionId;
+
 /// A service whose calls are led.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedService {
     pub service: Service,
+    /// The versions of those variations that a runtime starts here, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub started: BTreeMap<String, VersionId>,
     /// Which buckets each variation has: from, to before, variation.
     pub runs: Vec<(u16, u16, u8)>,
     /// What the keys of calls are hashed with.
@@ -66,6 +71,7 @@ impl LedService {
         let (salt, split) = (String::new(), String::new());
         Self {
             service,
+            started: BTreeMap::new(),
             runs,
             salt,
             split,
@@ -147,7 +153,8 @@ impl LedService {
 
     /// What decides how it is told, without what it was before, and where it comes from.
     pub(super) fn bare(&self) -> Self {
-        Self { offer: String::new(), stage: None, came_with: None, before: None, ..self.clone() }
+        let started = BTreeMap::new();
+        Self { offer: String::new(), stage: None, came_with: None, before: None, started, ..self.clone() }
     }
 
     /// As whatever splits calls, and knows these functions, is told.

@@ -33,6 +33,7 @@ mod retries;
 mod served;
 mod services;
 mod stages;
+mod started;
 mod state;
 pub mod table;
 mod take_over;
@@ -53,8 +54,8 @@ pub use self::{
     managed_service::{LedService, ManagedService},
     operators::{Refusal, Undone},
     state::{
-        Adding, Candidate, Ending, FORMAT, Function, Kept, PendingResult, Phase, Place, Plan, Routing, State,
-        Testing, VersionNote, Walk, Work,
+        Adding, Candidate, Ending, FORMAT, Function, Kept, PendingResult, Phase, Place, Plan, Routing,
+        Started, State, Testing, VariationNote, VersionNote, Walk, Work,
     },
 };
 use self::{retries::Tries, table::TableInputs};

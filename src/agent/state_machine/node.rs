@@ -48,9 +48,10 @@ impl StateMachine {
             // What one version alone serves is decided once no stage is left.
             Phase::Walking(walk) => walk.testing.is_some().then_some(&walk.plan),
         });
-        let planned = plan.into_iter().flat_map(|plan| plan.versions.iter().flatten().cloned());
+        let planned = plan.into_iter().flat_map(|plan| plan.all().cloned());
+        let led = self.state.services.values().flat_map(|led| led.versions().into_iter().cloned());
         let added = self.state.adding.values().map(|adding| adding.version.clone());
-        served.chain(planned).chain(added).collect()
+        served.chain(led).chain(planned).chain(added).collect()
     }
 
     /// What runs may have changed: the runtimes are asked at once, and again where they are being asked.
@@ -154,7 +155,8 @@ impl StateMachine {
             let others = function.versions().skip(1).filter(|_| walks || function.candidate.is_none());
             std::iter::once(&function.stable).chain(others)
         });
-        served.filter(|version| listed.contains(*version)).cloned().collect()
+        let led = self.state.services.values().flat_map(|led| led.versions());
+        served.chain(led).filter(|version| listed.contains(*version)).cloned().collect()
     }
 
     pub(super) fn started(&mut self, version: VersionId, started: Result<StartedVersion, Trouble>, now: Now) {
@@ -385,7 +387,11 @@ impl StateMachine {
             let was_tried = || self.tries.failures(&Act::Start(version.clone())) > 0;
             self.world.targets.contains_key(version) || (self.world.away.is_empty() && was_tried())
         };
-        self.state.functions.values().all(|function| is_settled(&function.stable))
+        let of_services = self.state.services.values().filter_map(|led| {
+            let main = led.serving().filter(|_| !led.is_tried).unwrap_or(0);
+            led.started.get(led.service.variations.get(main)?.name.as_str())
+        });
+        self.state.functions.values().map(|function| &function.stable).chain(of_services).all(is_settled)
     }
 
     fn decide(&mut self, decided: TableInputs) {
@@ -425,10 +431,11 @@ impl StateMachine {
         if !self.is_in_force() {
             return;
         }
-        let drain_ms = self.settings.drain_ms;
-        let is_late = |since: u64| now.ms.saturating_sub(since) >= drain_ms;
+        let is_late =
+            |version: &VersionId, since: u64| now.ms.saturating_sub(since) >= self.drain_ms(version);
         let leaving = self.world.leaving.iter();
-        let late = leaving.filter(|(_, leaving)| leaving.since_ms.is_some_and(is_late));
+        let late = leaving
+            .filter(|(version, leaving)| leaving.since_ms.is_some_and(|since| is_late(version, since)));
         let late: Vec<VersionId> = late.map(|(version, _)| version.clone()).collect();
         for version in late {
             if self.world.drained.insert(version.clone()) {

@@ -95,8 +95,12 @@ impl StateMachine {
                 undone.push(Undone { name: name.clone() });
             }
         }
+        let versions = &self.state.versions;
         for (name, led) in &mut self.state.services {
-            if named.is_none_or(|named| named == name) && led.undo() {
+            // What was started and replaced is gone, with its content: only its release can bring it again.
+            let stable = led.service.variations.first().and_then(|one| led.started.get(one.name.as_str()));
+            let is_there = stable.is_none_or(|version| versions.contains_key(version));
+            if named.is_none_or(|named| named == name) && is_there && led.undo() {
                 undone.push(Undone { name: name.clone() });
             }
         }

@@ -1,4 +1,4 @@
-//! Services: their variations run elsewhere, and only their calls are led here.
+//! Services: their variations run elsewhere, or are started here ([`super::started`]); their calls are led here.
 //!
 //! A service that a release brought stays: what the release ended with is what serves until the next one, which has to begin with it.
 //! Where its strategy wants it (`at_rollback: retire`), one that came with the release goes with its rollback: it is let go once it is
@@ -19,6 +19,7 @@ use language::{
 use traffic::{BUCKETS, desired::Target};
 
 use super::{StateMachine, managed_service::LedService};
+use crate::runtime::VersionId;
 
 /// What names the content of a variation: nobody here knows more of it than where it is.
 fn version_of(targets: &[Target]) -> String {
@@ -33,13 +34,16 @@ impl StateMachine {
     /// What keeps the offer from being begun, for people.
     pub(super) fn begin_services(&mut self) -> Result<(), String> {
         let Some(Offer { id, services, stages, .. }) = &self.offer else { return Ok(()) };
+        let plan = self.state.work.as_ref().and_then(|work| work.plan());
+        let all_started = plan.map(|plan| plan.started.clone()).unwrap_or_default();
+        let started_of = |service: &Service| all_started.get(service.name()).cloned().unwrap_or_default();
         for service in services {
             service.check().map_err(|error| error.to_string())?;
             if let Some(led) = self.state.services.get(service.name())
                 && !is_undo(id, stages)
                 && service.base == Base::Serving
             {
-                check_stable(led, service)?;
+                check_stable(led, service, &started_of(service))?;
             }
         }
         for service in services {
@@ -48,10 +52,17 @@ impl StateMachine {
                 // What is to be rolled back never came into force here, or something later did: it is left out.
                 continue;
             }
-            let known = self.state.services.remove(&name);
+            let (known, started) = (self.state.services.remove(&name), started_of(service));
             let came_with = self.came_with(known.as_ref(), service, id);
-            let goes_on = known.clone().filter(|led| led.service.variations == service.variations);
+            let goes_on = known.clone().filter(|led| led.is_of(service, &started));
             let mut led = goes_on.unwrap_or_else(|| LedService::new(service.clone(), id));
+            if is_undo(id, stages) {
+                // What gets no call any more isn't started for that.
+                let shares: BTreeMap<&str, u16> =
+                    service.variations.iter().map(|one| one.name.as_str()).zip(led.shares()).collect();
+                led.started.retain(|name, _| shares.get(name.as_str()).is_some_and(|share| *share > 0));
+            }
+            led.started.extend(started);
             led.service = service.clone();
             led.offer.clone_from(id);
             led.stage = None;
@@ -66,7 +77,7 @@ impl StateMachine {
 
     /// Whether anything of a release that is rolled back by this offer may be in force for a service. Of one that isn't known here
     /// that is read back: who knew of it may have lost its memory.
-    fn has_begun(&self, offer: &str, service: &Service) -> bool {
+    pub(super) fn has_begun(&self, offer: &str, service: &Service) -> bool {
         match self.state.services.get(service.name()) {
             Some(led) => led.service.variations == service.variations && is_of_one_release(&led.offer, offer),
             None => self.world.read_back.contains(service.name()),
@@ -268,7 +279,7 @@ impl StateMachine {
     }
 
     pub(super) fn led(&self) -> impl Iterator<Item = LedService> {
-        self.state.services.values().map(LedService::bare)
+        self.services().map(|led| led.bare())
     }
 }
 
@@ -278,7 +289,7 @@ fn asks_for_health(stages: &[OfferStage]) -> bool {
 }
 
 /// Whether an offer only gives everything back to the stable variations. A release may have such stages as well: it is called otherwise.
-fn is_undo(offer: &str, stages: &[OfferStage]) -> bool {
+pub(super) fn is_undo(offer: &str, stages: &[OfferStage]) -> bool {
     let gives_back = |of: &OfferStage| {
         of.stage.shares.first() == Some(&BUCKETS) && of.stage.on_success == Action::Rollback
     };
@@ -311,8 +322,12 @@ fn release_of(offer: &str) -> &str {
 }
 
 /// A release begins with what serves now; one that goes on with the same variations is about the release that brought them.
-fn check_stable(led: &LedService, service: &Service) -> Result<(), String> {
-    if led.service.variations == service.variations {
+fn check_stable(
+    led: &LedService,
+    service: &Service,
+    started: &BTreeMap<String, VersionId>,
+) -> Result<(), String> {
+    if led.is_of(service, started) {
         return Ok(());
     }
     let serving = led.serving().and_then(|at| led.service.variations.get(at));
@@ -322,15 +337,24 @@ fn check_stable(led: &LedService, service: &Service) -> Result<(), String> {
         targets.sort_unstable();
         targets
     };
-    if in_order(&serving.targets) == in_order(&stable.targets) {
+    let (of_serving, of_stable) = (led.started.get(serving.name.as_str()), started.get(stable.name.as_str()));
+    let is_same = match (of_serving, of_stable) {
+        (None, None) => in_order(&serving.targets) == in_order(&stable.targets),
+        (serving, stable) => serving == stable,
+    };
+    if is_same {
         return Ok(());
     }
+    let place = |targets: &[Target], version: Option<&VersionId>| match version {
+        Some(version) => format!("with the content {}", version.short()),
+        None => format!("at {}", version_of(targets)),
+    };
     Err(format!(
-        "the stable variation of {} is {} at {}, and what serves now is {} at {}",
+        "the stable variation of {} is {} {}, and what serves now is {} {}",
         service.name(),
         stable.name,
-        version_of(&stable.targets),
+        place(&stable.targets, of_stable),
         serving.name,
-        version_of(&serving.targets)
+        place(&serving.targets, of_serving)
     ))
 }

@@ -48,7 +48,7 @@ impl StateMachine {
             Phase::Preparing(plan) => {
                 let running = self.world.running.as_ref();
                 let is_ready = |version: &VersionId| running.is_some_and(|running| running.contains(version));
-                if plan.versions.iter().flatten().all(is_ready) && !self.waits_for_read_back() {
+                if plan.all().all(is_ready) && !self.waits_for_read_back() {
                     self.begin(now);
                 }
             }
@@ -63,7 +63,7 @@ impl StateMachine {
     /// A version of the offer that is prepared could not be started.
     pub(super) fn could_not_start(&mut self, version: &VersionId, why: &str, now: Now) {
         let Some(Phase::Preparing(plan)) = self.state.work.as_ref().map(|work| &work.phase) else { return };
-        if plan.versions.iter().flatten().any(|of| of == version) {
+        if plan.all().any(|of| of == version) {
             self.give_up(&format!("a version could not be started: {why}"), now);
         }
     }

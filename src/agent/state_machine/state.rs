@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use call_metrics::Cursor;
+use language::Resources;
 use protocol::StageSummary;
 use proxy::form::{Retry, Sticky};
 use serde::{Deserialize, Serialize};
@@ -143,9 +144,31 @@ pub struct Routing {
 /// What has to be known of a version to start it and to end it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionNote {
+    /// What people call what it is a version of.
     pub function: String,
     /// The form of the function: `nodejs`, `python`, `binary`, `program`.
     pub runner: String,
+    /// Where it is a variation of a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation: Option<Box<VariationNote>>,
+}
+
+/// What has to be known of a version that is a variation of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariationNote {
+    pub service: String,
+    /// What it was called in the releases that named it: it may have connections under each of these.
+    pub names: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub limits: Resources,
+    /// What is called to see whether it answers; `None`: a connection is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// It takes calls of HTTP, and so those that warm it up.
+    pub is_http: bool,
+    /// How long it may have connections once it gets none any more, where its service says that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_ms: Option<u64>,
 }
 
 /// Where a version runs.
@@ -197,6 +220,19 @@ pub struct Plan {
     pub text: String,
     /// Base and new version of each function of the text, in its order.
     pub versions: Vec<[VersionId; 2]>,
+    /// Variations of services that have to run before it is begun.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub started: Started,
+}
+
+/// Versions that are variations of services: by the service's name, then by the variation's.
+pub type Started = BTreeMap<String, BTreeMap<String, VersionId>>;
+
+impl Plan {
+    /// All that is to run before it is begun.
+    pub(super) fn all(&self) -> impl Iterator<Item = &VersionId> {
+        self.versions.iter().flatten().chain(self.started.values().flat_map(BTreeMap::values))
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

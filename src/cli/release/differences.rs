@@ -283,10 +283,13 @@ fn service_flat(service: &Service, put: &mut impl FnMut(String, &dyn Display) ->
     // What it says beside its variations, as it is kept: whoever compares wants to see that it differs.
     let mut rest = service.clone();
     rest.variations.clear();
+    rest.runs.clear();
     put(format!("{name}: routing"), &serde_json::to_string(&rest).unwrap_or_default());
     for variation in &service.variations {
         let targets = variation.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        put(format!("{name}: variation {}", variation.name), &targets);
+        let run = service.runs.get(variation.name.as_str());
+        let run = run.map(|run| serde_json::to_string(run).unwrap_or_default());
+        put(format!("{name}: variation {}", variation.name), &run.unwrap_or(targets));
         if let Some(health) = &variation.health {
             let health = serde_json::to_string(health).unwrap_or_default();
             put(format!("{name}: health of {}", variation.name), &health);

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::{Fleet, Plan};
 use language::{
-    Protocol, RouterAbilities, RouterKind, Service, Stage, StickyTo, Strategy,
+    Protocol, RouterAbilities, RouterKind, Run, Service, Stage, StickyTo, Strategy,
     analysis::{ChildMetric, MetricSource},
 };
-use model::{ChildKey, FEATURE_FLOWS, traffic::Listen};
+use model::{Capabilities, ChildKey, FEATURE_FLOWS, FEATURE_RUNS, traffic::Listen};
 
 /// A service, and a router that takes part and can't lead it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,10 @@ pub enum Lacks {
     Drain,
     /// Its agent is of an older version, and passes over what is asked for by this key.
     Version(&'static str),
+    /// Its agent is of an older version, and starts nothing for services.
+    Runs,
+    /// Its agent has no runtime for this form.
+    Runtime(String),
     /// It counts no calls, and this stage is judged by them.
     Counts {
         stage: String,
@@ -62,6 +66,15 @@ impl fmt::Display for Lacks {
                 f,
                 "an agent of an older version leads, which passes over {key} (it doesn't name the feature {FEATURE_FLOWS:?}): update it first"
             ),
+            Self::Runs => write!(
+                f,
+                "an older version of choirmaster leads, which starts no variations of services (it doesn't name the feature {FEATURE_RUNS:?}): \
+                 update it first"
+            ),
+            Self::Runtime(form) => write!(
+                f,
+                "an agent leads that can't start a {form} (run): enable a runtime for it, or give the variation targets"
+            ),
             Self::Counts { stage } => write!(
                 f,
                 "counts no calls, by which stage {stage} is judged (metrics_conditions, minCalls, or an analysis of what children report)"
@@ -73,7 +86,8 @@ impl fmt::Display for Lacks {
     }
 }
 
-/// The first service that a router can't lead. A kind that isn't known here decides by itself, and so does a manager below.
+/// The first service that a router can't lead. A kind that isn't known here decides by itself, and so does a manager below, if it knows what is
+/// asked for.
 ///
 /// `plan` is asked for only where some kind of router can't lead one of the services.
 pub fn unmanaged<'p>(
@@ -85,7 +99,8 @@ pub fn unmanaged<'p>(
     let hard: Vec<_> = subjects
         .map(|(subject, service)| (service, Judged::of(strategy, subject)))
         .filter(|(service, judged)| {
-            RouterKind::ALL.iter().any(|kind| lacks(kind.abilities(), service, judged).is_some())
+            !service.runs.is_empty()
+                || RouterKind::ALL.iter().any(|kind| lacks(kind.abilities(), service, judged).is_some())
         })
         .collect();
     if hard.is_empty() {
@@ -93,11 +108,21 @@ pub fn unmanaged<'p>(
     }
     let plan = plan();
     plan.leaders().find_map(|router| {
-        let candidate = fleet.candidate(router).filter(|candidate| !candidate.is_manager)?;
+        let candidate = fleet.candidate(router)?;
         let capabilities = candidate.capabilities?;
+        if candidate.is_manager {
+            // It sees to its own routers, if it can read what it is told.
+            let runs = hard.iter().find(|(service, _)| !service.runs.is_empty());
+            let (service, _) = runs.filter(|_| !capabilities.has(FEATURE_RUNS))?;
+            let (service, kind) = (service.name().to_owned(), "manager".to_owned());
+            return Some(UnmanagedRouter { service, router, kind, lacks: Lacks::Runs });
+        }
         let (kinds, knows_flows) = (&capabilities.routers, capabilities.has(FEATURE_FLOWS));
         hard.iter().find_map(|(service, judged)| {
-            let older = || asked_of_flows(service).filter(|_| !knows_flows).map(Lacks::Version);
+            let older = || {
+                let flows = asked_of_flows(service).filter(|_| !knows_flows).map(Lacks::Version);
+                flows.or_else(|| unable_to_run(service, capabilities))
+            };
             let lacks =
                 |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, judged).or_else(older);
             // One of its kinds that can do it is enough.
@@ -116,6 +141,15 @@ fn asked_of_flows(service: &Service) -> Option<&'static str> {
         (service.drain.is_some(), "drain"),
     ];
     asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, key)| key)
+}
+
+/// What keeps an agent from starting the variations of a service that are to be started.
+fn unable_to_run(service: &Service, capabilities: &Capabilities) -> Option<Lacks> {
+    if !service.runs.is_empty() && !capabilities.has(FEATURE_RUNS) {
+        return Some(Lacks::Runs);
+    }
+    let missing = service.runs.values().find(|Run { env, .. }| !capabilities.runs(env))?;
+    Some(Lacks::Runtime(missing.env.clone()))
 }
 
 fn lacks(abilities: &RouterAbilities, service: &Service, judged: &Judged<'_>) -> Option<Lacks> {

@@ -17,8 +17,8 @@ use domain::{
 };
 use language::MAX_STRATEGY_BYTES;
 use model::{
-    ChildKind, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_SERVICES,
-    FEATURE_TRAFFIC, FEATURE_VALUES,
+    ChildKind, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_RUNS,
+    FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use protocol::{
     child::{EndStageAnswer, EndStageRequest, ManagerTime, PollAnswer, PollRequest, StageSummary},
@@ -167,6 +167,7 @@ fn common(features: &[String]) -> Vec<String> {
         FEATURE_TRAFFIC,
         FEATURE_SERVICES,
         FEATURE_AGENTS,
+        FEATURE_RUNS,
     ];
     let known = of_managers.into_iter().chain([FEATURE_INTERIM, FEATURE_VALUES, FEATURE_GROUPS]);
     known.filter(|known| features.iter().any(|feature| feature == known)).map(str::to_owned).collect()

@@ -37,7 +37,7 @@ use engine::{
 };
 use model::{
     ChildId, ChildKey, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_PLACEMENTS,
-    FEATURE_ROUTERS, FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
+    FEATURE_ROUTERS, FEATURE_RUNS, FEATURE_SERVICES, FEATURE_TRAFFIC, FEATURE_VALUES,
 };
 use protocol::{
     PollRequest,
@@ -242,6 +242,7 @@ async fn for_manager(ctx: &Context, manager: &PollingManager, plain: &[u8]) -> R
         FEATURE_TRAFFIC,
         FEATURE_SERVICES,
         FEATURE_AGENTS,
+        FEATURE_RUNS,
         FEATURE_PLACEMENTS,
     ];
     let features = of_managers.into_iter().chain(AGENT_FEATURES).map(str::to_owned).collect();

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Strategy, Version};
+use crate::Strategy;
 
 use super::{
     Archive, ArchiveError, Limits, NamedFolder, Unpacked, finish, folders,
@@ -21,9 +21,9 @@ use super::{
 /// Symbolic links below `root` are refused, so that nothing from outside gets in.
 pub fn from_folder(root: &Path, strategy: &Strategy, limits: &Limits) -> Result<Archive, ArchiveError> {
     let mut walk = Walk::new(root, limits);
-    for (function, version, Version { path, .. }) in folders(strategy) {
+    for (function, version, path) in folders(strategy) {
         if !walk.is_folder(path)? {
-            let (function, path) = (function.name.clone(), path.clone());
+            let (function, path) = (function.to_owned(), path.to_owned());
             return Err(ArchiveError::Missing { function, version, path });
         }
         walk.take(path)?;

@@ -26,7 +26,7 @@ use std::{
 use bytes::Bytes;
 use zip::ZipArchive;
 
-use crate::{Function, Strategy, TextPlaces, Version, VersionPlace};
+use crate::{Function, Run, Strategy, TextPlaces, Version, VersionPlace};
 
 pub use digest::of_version;
 pub use folder::{folders_from_folder, from_folder, read_folder};
@@ -181,19 +181,21 @@ pub fn from_files(
     finish(&unpacked.files, strategy, |_| false)
 }
 
-/// The folders that a strategy names: function, version, path.
-fn folders(strategy: &Strategy) -> impl Iterator<Item = (&Function, &'static str, &Version)> {
-    let versions = |f| [(f, "base_version", version(f, true)), (f, "new_version", version(f, false))];
-    strategy.functions.iter().flat_map(versions)
+/// The folders that a strategy names: function or service, what of it, path.
+fn folders(strategy: &Strategy) -> impl Iterator<Item = (&str, &'static str, &str)> {
+    let of_functions = strategy.functions.iter().flat_map(|function| {
+        let versions = [("base_version", &function.base), ("new_version", &function.new)];
+        versions.map(|(which, version)| (function.name.as_str(), which, version.path.as_str()))
+    });
+    let of_services = strategy.services.iter().flat_map(|service| {
+        service.runs.values().map(move |Run { path, .. }| (service.key(), "run", path.as_str()))
+    });
+    of_functions.chain(of_services)
 }
 
 /// The folders that a strategy names.
 pub fn paths(strategy: &Strategy) -> impl Iterator<Item = &str> {
-    folders(strategy).map(|(_, _, version)| version.path.as_str())
-}
-
-fn version(function: &Function, base: bool) -> &Version {
-    if base { &function.base } else { &function.new }
+    folders(strategy).map(|(_, _, path)| path)
 }
 
 /// The versions that a strategy names, each with where that is written.
@@ -240,9 +242,9 @@ fn pack_folders(
 
 /// Checks that every named folder has a file, then packs.
 fn finish(files: &Files, strategy: &Strategy, seen: impl Fn(&str) -> bool) -> Result<Archive, ArchiveError> {
-    for (function, version, Version { path, .. }) in folders(strategy) {
+    for (function, version, path) in folders(strategy) {
         if !files.keys().any(|file| is_under(file, path)) {
-            let (function, path) = (function.name.clone(), path.clone());
+            let (function, path) = (function.to_owned(), path.to_owned());
             return Err(if seen(&path) {
                 ArchiveError::Empty { function, version, path }
             } else {

@@ -26,7 +26,7 @@ pub(super) const EXECUTABLE: u32 = 0o111;
 
 /// Repacks an upload. Every name in it must be safe, also of what is dropped; only what is kept is unpacked.
 pub fn from_upload(zip: &[u8], strategy: &Strategy, limits: &Limits) -> Result<Archive, ArchiveError> {
-    let is_wanted = |path: &str| folders(strategy).any(|(_, _, version)| is_under(path, &version.path));
+    let is_wanted = |path: &str| folders(strategy).any(|(_, _, folder)| is_under(path, folder));
     let kept = unpack_some(zip, is_wanted, limits)?;
     finish(&kept.unpacked.files, strategy, |folder| kept.seen.contains_key(&folder.to_lowercase()))
 }
@@ -93,7 +93,7 @@ fn unpack_some(
 /// Whether a zip has anything in one of the folders that the strategy names; what is no zip has nothing.
 pub fn holds_some_of(zip: impl Read + Seek, strategy: &Strategy) -> bool {
     let Ok(archive) = ZipArchive::new(zip) else { return false };
-    let holds = |name: &str| folders(strategy).any(|(_, _, version)| is_under(name, &version.path));
+    let holds = |name: &str| folders(strategy).any(|(_, _, folder)| is_under(name, folder));
     archive.file_names().any(|name| name.is_ok_and(|name| holds(&name)))
 }
 

@@ -17,7 +17,9 @@ use crate::{
     findings::Findings,
     node::{At, Node, NodeKind},
     reading::{read_scalar, read_word, title_of},
-    retry, scalar,
+    retry,
+    run::{CPU_RULE, MEMORY_RULE, Resources, Run},
+    scalar,
     scalar::{ScalarFault, fault},
     service::{self, AtRollback, Base, ProxyProtocol, Salt, Service},
     target,
@@ -48,7 +50,10 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let name = name.and_then(|entry| {
         Some(Located { value: read_scalar(entry, "bad-name", word::<Name>, findings)?, at: entry.at })
     });
-    let variations = variations(&fields, findings);
+    let (variations, runs) = match variations(&fields, findings) {
+        Some((all, runs)) => (Some(all), runs),
+        None => (None, BTreeMap::new()),
+    };
     let names: Vec<&str> = variations.iter().flatten().map(|one| one.name.as_str()).collect();
     let rule = fields.filled("header", "{name: X-Variation, values: {B: B}}", findings);
     let rule = rule.map(|entry| rule_of(entry, &names, findings));
@@ -76,6 +81,7 @@ pub(super) fn read_service(node: &Node, index: usize, findings: &mut Findings<'_
     let service = || {
         let mut service = Service::new(&name.as_ref()?.value, ports?, variations.clone()?);
         // What is there and can't be read is a fault already, and never the same as what isn't there.
+        service.runs = runs;
         service.rule = rule.map_or(Some(None), |rule| rule.map(Some))?;
         service.routers = routers.unwrap_or_else(|| Some(BTreeMap::new()))?;
         service.sticky = sticky.map_or(Some(None), |sticky| sticky.map(Some))?;
@@ -212,7 +218,10 @@ fn path_of(text: &str) -> Result<Option<String>, ScalarFault<Option<String>>> {
     ))
 }
 
-fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Variation>> {
+/// Variations, and those of them that are started, by their names.
+type Variations = (Vec<Variation>, BTreeMap<String, Run>);
+
+fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Variations> {
     let entry = fields.required("variations", "and a list of two or more below it", findings)?;
     let items = entry.members(MAX_VARIATIONS, findings);
     if items.len() < 2 {
@@ -223,8 +232,9 @@ fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Va
             .fix("name the one that serves now first, and the others behind it");
     }
     let read = |(index, node)| variation(node, index, fields.what(), findings);
-    let all: Vec<Option<Variation>> = items.iter().enumerate().map(read).collect();
-    let all: Vec<Variation> = all.into_iter().collect::<Option<_>>()?;
+    let all: Vec<Option<(Variation, Option<Run>)>> = items.iter().enumerate().map(read).collect();
+    let (all, runs): (Vec<Variation>, Vec<Option<Run>>) =
+        all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().unzip();
     for (at, one) in all.iter().enumerate() {
         if all[..at].iter().any(|before| before.name == one.name) {
             let message = format!("{} has two variations {}", fields.what(), quoted(one.name.as_str()));
@@ -232,15 +242,35 @@ fn variations(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Va
             return None;
         }
     }
-    Some(all).filter(|all| all.len() >= 2)
+    if all.len() < 2 {
+        return None;
+    }
+    let named = all.iter().zip(runs).filter_map(|(one, run)| Some((one.name.to_string(), run?)));
+    let runs = named.collect();
+    Some((all, runs))
 }
 
-fn variation(node: &Node, index: usize, service: &str, findings: &mut Findings<'_>) -> Option<Variation> {
+fn variation(
+    node: &Node,
+    index: usize,
+    service: &str,
+    findings: &mut Findings<'_>,
+) -> Option<(Variation, Option<Run>)> {
     let what = format!("{} of {service}", title_of("variation", node, index));
-    let fields = Fields::open(node, what, &["name", "targets", "health"], findings)?;
+    let fields = Fields::open(node, what, &["name", "targets", "run", "health"], findings)?;
     let name = fields.required("name", "B", findings);
     let name = name.and_then(|entry| read_scalar(entry, "bad-name", word::<Name>, findings));
-    let targets = targets(&fields, findings);
+    let run = fields.filled("run", "{path: shop_v2, env: program}", findings);
+    let targets = match (run, fields.optional("targets")) {
+        (None, _) => targets(&fields, findings),
+        (Some(_), None) => Some(Vec::new()),
+        (Some(_), Some(entry)) => {
+            let message = format!("{} has targets, and is to be run as well", fields.what());
+            findings.error(entry.at, "contradiction", message).fix("leave one of the two out");
+            None
+        }
+    };
+    let run = run.map(|entry| run_of(entry, findings));
     let health = fields.filled("health", "{path: /ready}", findings);
     if let Some(entry) = health.filter(|_| !findings.is_stored()) {
         findings
@@ -252,11 +282,60 @@ fn variation(node: &Node, index: usize, service: &str, findings: &mut Findings<'
             .fix("leave it out, or know that it is for routers that do");
     }
     let health = health.map(|entry| health_of(entry, findings));
-    Some(Variation {
+    let variation = Variation {
         name: name?,
         targets: targets?,
         health: health.map_or(Some(None), |health| health.map(Some))?,
+    };
+    Some((variation, run.map_or(Some(None), |run| run.map(Some))?))
+}
+
+/// `{path: FOLDER, env: program, limits: {cpu: 500m, memory: 128Mi}}`.
+fn run_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Run> {
+    let fields = Fields::open(entry.node, "run".to_owned(), &["path", "env", "limits"], findings)?;
+    let path = fields.required("path", "shop_v2", findings);
+    let path = path.and_then(|entry| read_scalar(entry, "bad-path", scalar::folder, findings));
+    let env = match fields.optional("env") {
+        Some(entry) => read_scalar(entry, "bad-env", form_of, findings),
+        None => Some(Run::FORMS[0].to_owned()),
+    };
+    let limits = match fields.filled("limits", "{memory: 128Mi}", findings) {
+        Some(entry) => limits_of(entry, findings),
+        None => Some(Resources::default()),
+    };
+    Some(Run { path: path?, env: env?, limits: limits? })
+}
+
+fn form_of(text: &str) -> Result<String, ScalarFault<String>> {
+    if Run::FORMS.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let forms = Run::FORMS.join(" or ");
+    Err(fault(
+        format!("{} doesn't listen at a port", quoted(text)),
+        format!("write {forms}, which takes calls at $HOST:$PORT"),
+    ))
+}
+
+fn limits_of(entry: FieldEntry<'_>, findings: &mut Findings<'_>) -> Option<Resources> {
+    let fields = Fields::open(entry.node, "limits".to_owned(), &["cpu", "memory"], findings)?;
+    let cpu = fields.optional("cpu").map(|entry| read_scalar(entry, "bad-quantity", cpu_of, findings));
+    let memory =
+        fields.optional("memory").map(|entry| read_scalar(entry, "bad-quantity", memory_of, findings));
+    Some(Resources {
+        cpu: cpu.map_or(Some(None), |cpu| cpu.map(Some))?,
+        memory: memory.map_or(Some(None), |memory| memory.map(Some))?,
     })
+}
+
+fn cpu_of(text: &str) -> Result<u32, ScalarFault<u32>> {
+    Resources::read_cpu(text)
+        .ok_or_else(|| fault(format!("{} is no limit of processors", quoted(text)), CPU_RULE))
+}
+
+fn memory_of(text: &str) -> Result<u64, ScalarFault<u64>> {
+    Resources::read_memory(text)
+        .ok_or_else(|| fault(format!("{} is no limit of memory", quoted(text)), MEMORY_RULE))
 }
 
 fn targets(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Target>> {
@@ -407,5 +486,12 @@ pub(crate) fn unknown_variation(name: &str, at: At, known: &[&str], findings: &m
 fn check_fit(service: &Service, at: At, findings: &mut Findings<'_>) {
     if let Err(error) = service.check() {
         findings.error(at, "contradiction", error.to_string()).fix("change one of the two");
+    }
+    if !service.runs.is_empty() && service.protocol().is_udp() {
+        let message = format!(
+            "service {} is of UDP, and of that nobody can tell when what is started answers",
+            service.name()
+        );
+        findings.error(at, "contradiction", message).fix("give each variation its targets");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use traffic::desired::{Health, Listen, Variation};
 
 use crate::{
-    AtRollback, Base, Salt, Service, Stage, StageKind,
+    AtRollback, Base, Run, Salt, Service, Stage, StageKind,
     render::quoted,
     scalar::{go_duration, percent},
 };
@@ -23,7 +23,7 @@ pub(super) fn push(text: &mut String, services: &[Service]) {
 fn push_service(text: &mut String, service: &Service) {
     let Service { routers, ports, sticky, rule, variations, salt, hash, base, at_rollback, retry, .. } =
         service;
-    let Service { proxy_protocol, drain, .. } = service;
+    let Service { proxy_protocol, drain, runs, .. } = service;
     let _ = writeln!(text, "  - name: {}", quoted(service.name()));
     super::push_selector(text, "routers", routers);
     let _ = writeln!(text, "    ports: {}", Listen::list(ports));
@@ -59,14 +59,31 @@ fn push_service(text: &mut String, service: &Service) {
     }
     text.push_str("    variations:\n");
     for variation in variations {
-        push_variation(text, variation);
+        push_variation(text, variation, runs.get(variation.name.as_str()));
     }
 }
 
-fn push_variation(text: &mut String, variation: &Variation) {
+fn push_variation(text: &mut String, variation: &Variation, run: Option<&Run>) {
     let Variation { name, targets, health } = variation;
-    let targets = targets.iter().map(|target| quoted(&target.to_string())).collect::<Vec<_>>().join(", ");
-    let _ = write!(text, "      - name: {}\n        targets: [{targets}]\n", quoted(name.as_str()));
+    let _ = writeln!(text, "      - name: {}", quoted(name.as_str()));
+    match run {
+        Some(Run { path, env, limits }) => {
+            let limits = limits.quantities();
+            let limits: Vec<_> =
+                limits.iter().map(|(key, value)| format!("{key}: {}", quoted(value))).collect();
+            let limits = if limits.is_empty() {
+                String::new()
+            } else {
+                format!(", limits: {{{}}}", limits.join(", "))
+            };
+            let _ = writeln!(text, "        run: {{path: {}, env: {}{limits}}}", quoted(path), quoted(env));
+        }
+        None => {
+            let targets =
+                targets.iter().map(|target| quoted(&target.to_string())).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "        targets: [{targets}]");
+        }
+    }
     let Some(Health { path, interval, timeout, healthy_after, unhealthy_after }) = health else { return };
     let path = path.as_ref().map(|path| format!("path: {}, ", quoted(path))).unwrap_or_default();
     let (interval, timeout) = (go_duration(*interval), go_duration(*timeout));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{DurationForm, OnLimitForm, RetryForm, Scalar, StickyForm};
 
-/// A service whose variations run already, behind routers that share its calls among them.
+/// A service whose variations run already, or are started by agents, behind routers that share its calls among them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceForm {
@@ -110,11 +110,42 @@ pub struct HeaderRuleForm {
 pub struct VariationForm {
     /// At most 63 letters, digits and `. _ -`.
     pub name: Scalar,
-    /// Where it listens: a host and a port, as in `127.0.0.1:9000`.
+    /// Where it listens: a host and a port, as in `127.0.0.1:9000`. Needed without `run`.
     #[schemars(length(min = 1, max = 64))]
-    pub targets: Vec<String>,
+    pub targets: Option<Vec<String>>,
+    /// What the agent of a router starts in the place of targets. Not of UDP.
+    pub run: Option<RunForm>,
     /// How it is looked whether its targets are there.
     pub health: Option<HealthForm>,
+}
+
+/// Something that takes calls at `$HOST:$PORT`, which the agent's runtime chooses.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunForm {
+    /// Its folder among those of functions: relative, with forward slashes.
+    pub path: String,
+    /// What its folder holds: a program `run`, or a file `image` that names an image by its digest. `program` if absent.
+    pub env: Option<RunnableForm>,
+    /// The most that it may use; as the agent is set to if absent.
+    pub limits: Option<ResourcesForm>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunnableForm {
+    Program,
+    Image,
+}
+
+/// Quantities as Kubernetes writes them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResourcesForm {
+    /// Processors, in whole hundredths: `500m`, `1.5`. It takes an agent that has control groups.
+    pub cpu: Option<Scalar>,
+    /// Bytes: `128Mi`, `1G`.
+    pub memory: Option<Scalar>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@ mod chosen_shares;
 mod failed_stage;
 mod obstacles;
 mod services;
+mod started;
 mod world;
 
 use agent::state_machine::{Act, Errand, Event, Listed};

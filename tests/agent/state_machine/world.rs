@@ -12,8 +12,8 @@ use agent::{
     runtime::{Phase, Running, VersionId},
     state_machine::{
         Abilities, Act, CountsReading, Errand, Event, Fetched, Listed, Now, PendingResult, PollResponse,
-        ReadBack, Refusal, Routing, Settings, StartedVersion, State, StateMachine, TargetsSeen, Trouble,
-        Undone, VersionNote,
+        ReadBack, Refusal, Routing, Settings, Started, StartedVersion, State, StateMachine, TargetsSeen,
+        Trouble, Undone, VersionNote,
     },
 };
 use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
@@ -48,6 +48,8 @@ pub struct World {
     /// What is added to the wall's clock from one step to the next, again and again.
     pub clock_jumps: Vec<i64>,
     pub running: BTreeMap<VersionId, String>,
+    /// How often the machine was started anew: each time versions listen at other ports.
+    pub boots: u16,
     /// The runtime that runs functions of python can't be reached.
     pub python_is_away: bool,
     /// Versions that can't be started.
@@ -135,6 +137,7 @@ impl World {
             now_ms: 0,
             clock_jumps: Vec::new(),
             running: BTreeMap::new(),
+            boots: 0,
             python_is_away: false,
             broken: BTreeSet::new(),
             archive_is_broken: false,
@@ -406,8 +409,9 @@ impl World {
                     Err(Trouble::passing("the runtime of python can't be reached"))
                 } else {
                     let runtime = runtime_of(&note.runner).to_owned();
+                    let target = self.target(&version, &note.runner);
                     self.running.insert(version.clone(), note.runner);
-                    Ok(StartedVersion { target: target(&version), runtime })
+                    Ok(StartedVersion { target, runtime })
                 };
                 Event::Started { version, started }
             }
@@ -478,7 +482,7 @@ impl World {
     fn listed(&self) -> Listed {
         let of = |name: &str| {
             let all = self.running.iter().filter(|(_, runner)| runtime_of(runner) == name);
-            (name.to_owned(), all.map(|(version, runner)| running(version, runner)).collect())
+            (name.to_owned(), all.map(|(version, runner)| self.listed_as(version, runner)).collect())
         };
         if self.python_is_away {
             let away = [("elsewhere".to_owned(), "connection refused".to_owned())];
@@ -488,9 +492,49 @@ impl World {
         }
     }
 
+    fn listed_as(&self, version: &VersionId, runner: &str) -> Running {
+        Running {
+            version: version.clone(),
+            runner: runner.to_owned(),
+            target: self.target(version, runner),
+            phase: Phase::Runs,
+            pid: Some(1),
+            restarts: 0,
+            last_exit: None,
+        }
+    }
+
+    /// Where a version listens: a program at a port that is another one after each start of the machine.
+    fn target(&self, version: &VersionId, runner: &str) -> Target {
+        let text = if runner == "program" {
+            let sum = version
+                .as_str()
+                .bytes()
+                .fold(0_u16, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+            format!("127.0.0.1:{}", 20_000 + sum % 1_000 + 1_000 * self.boots)
+        } else {
+            format!("unix:/run/{}.sock", &version.as_str()[..16])
+        };
+        text.parse().expect("a target")
+    }
+
+    /// The machine is started anew: nothing runs, and the agent begins with what is on disk.
+    pub fn reboot(&mut self) {
+        self.running.clear();
+        self.boots += 1;
+        self.kill();
+    }
+
+    /// Where a variation of a service listens by the table in force; `None`: the table has none of it.
+    pub fn place(&self, service: &str, variation: &str) -> Option<String> {
+        let services = self.table.iter().flat_map(|table| &table.services);
+        let found = services.filter(|of| of.name == service).flat_map(|of| &of.variations);
+        found.into_iter().find(|one| one.name == variation).map(|one| one.targets.join(" "))
+    }
+
     /// Has a function served by the version in a folder.
     pub fn add(&mut self, function: &str, path: &str, runner: &str) {
-        let note = VersionNote { function: function.to_owned(), runner: runner.to_owned() };
+        let note = VersionNote { function: function.to_owned(), runner: runner.to_owned(), variation: None };
         let (version, now) = (version(function, path), self.now());
         self.core.add(function, version, note, Routing::default(), now).expect("nothing is in hand");
         self.save();
@@ -522,9 +566,10 @@ impl World {
     /// Whether the table in force names a version.
     pub fn is_named(&self, version: &VersionId) -> bool {
         let services = self.table.iter().flat_map(|table| &table.services);
-        services
-            .flat_map(|service| &service.variations)
-            .any(|variation| variation.version == version.as_str())
+        let target = self.running.get(version).map(|runner| self.target(version, runner).to_string());
+        services.flat_map(|service| &service.variations).any(|variation| {
+            variation.version == version.as_str() || Some(&variation.version) == target.as_ref()
+        })
     }
 
     /// Whatever gets a share runs.
@@ -576,17 +621,27 @@ impl World {
         for function in &read.functions {
             let pair = [&function.base, &function.new].map(|of| {
                 let version = version(&function.name, &of.path);
-                let note = VersionNote { function: function.name.clone(), runner: of.env.clone() };
-                notes.insert(version.clone(), note);
+                let (function, runner) = (function.name.clone(), of.env.clone());
+                notes.insert(version.clone(), VersionNote { function, runner, variation: None });
                 version
             });
             versions.push(pair);
         }
-        if self.archive_is_broken {
-            let why = "the archive can't be read".to_owned();
-            return Ok(Fetched { text, versions: Err(why), notes: BTreeMap::new() });
+        let mut started = Started::new();
+        for service in &read.services {
+            for variation in &service.variations {
+                let Some(note) = VersionNote::of_variation(service, variation) else { continue };
+                let name = variation.name.to_string();
+                let version = version(service.key(), &service.runs[&name].path);
+                notes.insert(version.clone(), note);
+                started.entry(service.name().to_owned()).or_default().insert(name, version);
+            }
         }
-        Ok(Fetched { text, versions: Ok(versions), notes })
+        if self.archive_is_broken {
+            let (versions, notes) = (Err("the archive can't be read".to_owned()), BTreeMap::new());
+            return Ok(Fetched { text, versions, started: Started::new(), notes });
+        }
+        Ok(Fetched { text, versions: Ok(versions), started, notes })
     }
 
     /// Results that are owed still.
@@ -616,23 +671,7 @@ fn shares_of(service: &ServiceForm) -> Vec<u16> {
     shares
 }
 
-fn target(version: &VersionId) -> Target {
-    format!("unix:/run/{}.sock", &version.as_str()[..16]).parse().expect("a target")
-}
-
 /// Functions of python run by a runtime of their own.
 fn runtime_of(runner: &str) -> &'static str {
     if runner == "python" { "elsewhere" } else { "here" }
-}
-
-fn running(version: &VersionId, runner: &str) -> Running {
-    Running {
-        version: version.clone(),
-        runner: runner.to_owned(),
-        target: target(version),
-        phase: Phase::Runs,
-        pid: Some(1),
-        restarts: 0,
-        last_exit: None,
-    }
 }

@@ -278,6 +278,10 @@ impl Runtime for ProcessRuntime {
         self.sandbox.as_ref().map_or_else(runner::here, |sandbox| sandbox.forms())
     }
 
+    fn holds_cpu(&self) -> bool {
+        self.limited_by() != CgroupKind::None
+    }
+
     fn start<'a>(&'a self, order: &'a Order) -> Answer<'a, Running> {
         Box::pin(async move { self.start_version(order).await.map_err(|fault| fault.of(&order.version)) })
     }

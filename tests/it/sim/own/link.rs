@@ -223,13 +223,14 @@ pub(super) fn fetched(handed: &Handed) -> Result<Fetched, Trouble> {
             let whole = whole.map(|of| if version.path == of.new.path { &of.new } else { &of.base });
             let content = whole.and_then(|version| version.content);
             let id = id_of(content.unwrap_or_else(|| plans::first(&function.name)));
-            let note = VersionNote { function: function.name.clone(), runner: version.env.clone() };
-            notes.insert(id.clone(), note);
+            let (function, runner) = (function.name.clone(), version.env.clone());
+            notes.insert(id.clone(), VersionNote { function, runner, variation: None });
             id
         });
         versions.push(both);
     }
-    Ok(Fetched { text: handed.text.clone(), versions: Ok(versions), notes })
+    let started = agent::state_machine::Started::new();
+    Ok(Fetched { text: handed.text.clone(), versions: Ok(versions), started, notes })
 }
 
 /// By which a version is known. What was there before any release ends with four zeros.
