@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use language::{MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, ProxyProtocol};
+use language::{
+    MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, ProxyProtocol, Run, functions::MAX_ENTRY_PATH_BYTES,
+};
 use model::MAX_RELEASE_ID_LEN;
 use protocol::canary_releases::{CanaryReleaseSpec, ReleaseSpec};
 use serde_json::{Map, Value, json};
@@ -79,8 +81,8 @@ fn canary_release() -> Value {
         ("services[].ports[].protocol", json!({"enum": protocols})),
         ("services[].ports[].config", json!({"required": ["weight"]})),
         ("services[].ports[].config.weight", json!({"minimum": 0, "maximum": 100})),
-        // Free, so that what somebody writes there is refused rather than dropped.
-        ("resources", json!({"maxProperties": 0, "x-kubernetes-preserve-unknown-fields": true})),
+        // Free, so that what somebody writes there is refused rather than dropped: quantities are texts or numbers.
+        ("resources", json!({"maxProperties": 1, "x-kubernetes-preserve-unknown-fields": true})),
         ("transition", json!({"enum": ["", "Adopted", "Deprecated"]})),
     ];
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
@@ -102,6 +104,10 @@ fn release() -> Value {
         "rule": "self.versions.exists(one, one.version == self.version)",
         "message": "the version that serves is one of the versions",
     }]);
+    let is_somewhere = json!([{
+        "rule": "has(self.targets) || has(self.run)",
+        "message": "a version has targets, or is to be run",
+    }]);
     let protocols: Vec<&str> = protocols().collect();
     let set = |most: usize| json!({"x-kubernetes-list-type": "set", "maxItems": most});
     let limits = [
@@ -121,12 +127,16 @@ fn release() -> Value {
         ("services[].proxyProtocol", json!({"enum": ProxyProtocol::ALL.map(ProxyProtocol::name)})),
         ("services[].drain", json!({"pattern": TIME})),
         ("versions", list("version", MAX_VERSIONS)),
-        ("versions[]", json!({"required": ["targets"]})),
         ("versions[].version", json!({"minimum": 1})),
-        ("versions[].targets", json!({"minProperties": 1, "maxProperties": MAX_SERVICES})),
+        ("versions[]", json!({"x-kubernetes-validations": is_somewhere})),
+        ("versions[].targets", json!({"maxProperties": MAX_SERVICES})),
         ("versions[].targets{}", set(MAX_TARGETS)),
         ("versions[].targets{}", json!({"minItems": 1})),
         ("versions[].targets{}[]", json!({"pattern": r"^\S+:[0-9]+$"})),
+        ("versions[].run", json!({"maxProperties": MAX_SERVICES})),
+        ("versions[].run{}.archive", json!({"pattern": "^[0-9a-f]{64}$"})),
+        ("versions[].run{}.path", json!({"minLength": 1, "maxLength": MAX_ENTRY_PATH_BYTES})),
+        ("versions[].run{}.env", json!({"enum": Run::FORMS, "default": Run::FORMS[0]})),
         ("version", json!({"minimum": 1})),
         ("config", json!({"pattern": TEXT, "maxLength": MAX_CONFIG_BYTES})),
         ("name", json!({"maxLength": MAX_NAME})),

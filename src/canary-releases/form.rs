@@ -3,16 +3,21 @@
 use std::collections::BTreeSet;
 
 use ab_releases::{Fault, check_environment, check_version};
-use language::{CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, Protocol, ProxyProtocol, nearest};
+use language::{
+    CPU_RULE, CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, MEMORY_RULE, Protocol, ProxyProtocol, Resources,
+    Run, functions, nearest,
+};
 use model::{MAX_RELEASE_ID_LEN, ReleaseId, text::is_unprintable};
 use protocol::{
     ab_releases::{EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, VersionSpec},
-    canary_releases::{CanaryPort, CanaryReleaseSpec, Manifest, ReleaseService, ReleaseSpec, ReleaseVersion},
+    canary_releases::{
+        CanaryPort, CanaryReleaseSpec, Manifest, ReleaseRun, ReleaseService, ReleaseSpec, ReleaseVersion,
+    },
 };
 use serde_json::Value;
 use traffic::desired::{Name, TlsEnd, is_path};
 
-use super::words::{listed, quoted};
+use super::words::{listed, one_line, quoted};
 
 /// Longest configuration of a version, in bytes: 32 KiB.
 pub const MAX_CONFIG_BYTES: usize = 32 * 1024;
@@ -40,6 +45,8 @@ pub struct Canary {
     pub spec: CanaryReleaseSpec,
     /// What it gets of the calls: 0 to 100 percent.
     pub weight: u8,
+    /// What it may use, where it is started.
+    pub limits: Resources,
     pub transition: Transition,
     /// The file of the watched folder in which it stands; `None`: somebody submits it.
     pub file: Option<String>,
@@ -104,16 +111,56 @@ pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fa
         }
     };
     let weight = weight(ports)?;
-    if !spec.resources.is_empty() {
-        let why = format!(
-            "the targets of version {} run already, so nothing here limits them: leave it out",
-            spec.version
-        );
-        return Err(Fault::new("spec.resources", why));
-    }
+    let limits = limits(&spec)?;
     let transition = Transition::named(&spec.transition)
         .ok_or_else(|| Fault::new("spec.transition", "it is Adopted or Deprecated, or left out"))?;
-    Ok(Canary { name: metadata.name, spec, weight, transition, file: None })
+    Ok(Canary { name: metadata.name, spec, weight, limits, transition, file: None })
+}
+
+/// What `resources` says: of what Kubernetes has there, what runtimes can hold.
+fn limits(spec: &CanaryReleaseSpec) -> Result<Resources, Fault> {
+    let mut limits = Resources::default();
+    for (key, value) in &spec.resources {
+        let field = format!("spec.resources.{}", plain(key));
+        match key.as_str() {
+            "limits" => {}
+            "requests" => {
+                let why = "nothing is set aside for anybody here: write what it may use at most as limits";
+                return Err(Fault::new(field, why));
+            }
+            _ => {
+                return Err(Fault::new(
+                    field,
+                    "nothing here holds it: only limits of cpu and memory are held",
+                ));
+            }
+        }
+        let all = value.as_object();
+        let all =
+            all.ok_or_else(|| Fault::new(&*field, "it is a mapping, as in {cpu: 500m, memory: 128Mi}"))?;
+        for (name, quantity) in all {
+            let field = format!("{field}.{}", plain(name));
+            let text = match quantity {
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
+                _ => String::new(),
+            };
+            let wrong = |rule: &str| Fault::new(&*field, format!("{} can't be held: {rule}", quoted(&text)));
+            match name.as_str() {
+                "cpu" => limits.cpu = Some(Resources::read_cpu(&text).ok_or_else(|| wrong(CPU_RULE))?),
+                "memory" => {
+                    limits.memory = Some(Resources::read_memory(&text).ok_or_else(|| wrong(MEMORY_RULE))?)
+                }
+                _ => return Err(Fault::new(field, "no runtime holds it: only cpu and memory are held")),
+            }
+        }
+    }
+    Ok(limits)
+}
+
+/// A key that somebody wrote, as part of a field's name.
+fn plain(key: &str) -> String {
+    key.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
 /// The id of the release that a canary is: its name, as it stands there, so that whoever has the one has the other.
@@ -225,7 +272,7 @@ pub fn check_release(spec: &ReleaseSpec) -> Result<(), Fault> {
             let why = format!("there are two versions {}", version.version);
             return Err(Fault::new(format!("{field}.version"), why));
         }
-        check_targets(spec, &field, version)?;
+        check_places(spec, &field, version)?;
     }
     version_of(spec, spec.version)?;
     check_config(&spec.config)
@@ -319,15 +366,27 @@ fn protocol(name: &str) -> Option<Protocol> {
     Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
 }
 
-/// Each service has targets, and nothing else has.
-fn check_targets(spec: &ReleaseSpec, field: &str, version: &ReleaseVersion) -> Result<(), Fault> {
-    let field = |service: &str| format!("{field}.targets.{service}");
+/// Each service has targets, or something that is started for it, and nothing else has.
+fn check_places(spec: &ReleaseSpec, version_field: &str, version: &ReleaseVersion) -> Result<(), Fault> {
+    let field = |service: &str| format!("{version_field}.targets.{service}");
     let is_known = |name: &String| spec.services.iter().any(|service| service.name == *name);
+    let unknown = |name: &String| no_service(&spec.name, name, service_names(spec));
     if let Some(name) = version.targets.keys().find(|name| !is_known(name)) {
-        let short: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
-        return Err(Fault::new(field(&short), no_service(&spec.name, name, service_names(spec))));
+        return Err(Fault::new(field(&plain(name)), unknown(name)));
     }
-    for ReleaseService { name, .. } in &spec.services {
+    if let Some(name) = version.run.keys().find(|name| !is_known(name)) {
+        return Err(Fault::new(format!("{version_field}.run.{}", plain(name)), unknown(name)));
+    }
+    for service in &spec.services {
+        let name = &service.name;
+        if let Some(run) = version.run.get(name) {
+            let field = format!("{version_field}.run.{name}");
+            if version.targets.contains_key(name) {
+                return Err(Fault::new(field, "it has targets as well: leave one of the two out"));
+            }
+            check_run(&field, service, run)?;
+            continue;
+        }
         let targets = version.targets.get(name).filter(|targets| !targets.is_empty());
         let targets = targets.ok_or_else(|| {
             let why =
@@ -351,6 +410,32 @@ fn check_targets(spec: &ReleaseSpec, field: &str, version: &ReleaseVersion) -> R
 
 fn service_names(of: &ReleaseSpec) -> Vec<&str> {
     of.services.iter().map(|service| service.name.as_str()).collect()
+}
+
+/// What is to be started for a service.
+fn check_run(field: &str, service: &ReleaseService, run: &ReleaseRun) -> Result<(), Fault> {
+    let ReleaseRun { archive, path, env } = run;
+    if service.ports.iter().any(|port| port.protocol == Protocol::Udp.name()) {
+        let why = "of UDP nobody can tell when what is started answers: give it targets";
+        return Err(Fault::new(field, why));
+    }
+    let is_digest = |text: &String| {
+        text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if archive.as_ref().is_some_and(|text| !is_digest(text)) {
+        let why = "it is SHA-256 in 64 hexadecimal digits, in small letters";
+        return Err(Fault::new(format!("{field}.archive"), why));
+    }
+    if let Err(error) = functions::safe(path) {
+        return Err(Fault::new(format!("{field}.path"), one_line(&error.to_string())));
+    }
+    match env.as_deref() {
+        Some(env) if !Run::FORMS.contains(&env) => {
+            let why = format!("it is {}, which take calls at $HOST:$PORT", Run::FORMS.join(" or "));
+            Err(Fault::new(format!("{field}.env"), why))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// That a release has no such service.

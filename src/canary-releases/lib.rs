@@ -1,6 +1,6 @@
 //! Canaries of registered releases, as manifests of the kinds `CanaryRelease` and `Release` describe them.
 //!
-//! A `Release` says which services it has, and where each of its versions listens. A `CanaryRelease` names such a release, one of its
+//! A `Release` says which services it has, and where each of its versions listens, or what is started for it. A `CanaryRelease` names such a release, one of its
 //! versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
 //! submit one. That stage lasts until somebody says otherwise.
 //!
@@ -22,6 +22,7 @@ pub mod folder;
 mod form;
 pub mod marks;
 mod read;
+mod render;
 mod show;
 mod status;
 mod translate;
@@ -29,6 +30,7 @@ mod words;
 
 pub use form::{Canary, MAX_CONFIG_BYTES, Transition, check_release};
 pub use read::{Document, MAX_DOCUMENT_BYTES, kind_of, read};
+pub use render::{MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, TEMPLATE, render};
 pub use show::{Details, show, weight_of};
 pub use status::{Life, Live, status};
-pub use translate::{Translated, digest, is_of, translate, unknown_release, unnamed_ports};
+pub use translate::{CanaryFolder, Translated, digest, is_of, translate, unknown_release, unnamed_ports};

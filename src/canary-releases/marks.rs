@@ -13,6 +13,9 @@ pub const CANARY: &str = "canary-release";
 /// The version that the canary runs.
 pub const VERSION: &str = "version";
 
+/// What served when the canary was made, where that was started: see [`crate::translate()`].
+pub const BASE: &str = "canary-base";
+
 /// The file of the watched folder from which the canary came.
 pub const FILE: &str = "canary-file";
 

@@ -88,7 +88,7 @@ fn plain(text: &[u8]) -> Option<&str> {
 }
 
 /// Reads JSON or YAML. Not all JSON is YAML, so what looks like JSON is tried as that first.
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     if text.trim_start().starts_with('{') {
         match serde_json::from_str(text) {
             Ok(found) => return Ok(found),

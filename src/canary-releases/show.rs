@@ -54,9 +54,19 @@ fn spec(adopted: Option<&ReleaseSpec>, life: &Life<'_>) -> CanaryReleaseSpec {
         path: at.unwrap_or_else(|| ROOT.to_owned()),
         config: Value::String(adopted.map(|of| of.config.clone()).unwrap_or_default()),
         services: service.map(|service| ports(service, weight_of(life.strategy))).into_iter().collect(),
-        resources: Map::new(),
+        resources: service.map(resources).unwrap_or_default(),
         transition: transition(life).to_owned(),
     }
+}
+
+/// What the canary may use, as its manifest said it, though perhaps in other units.
+fn resources(service: &Service) -> Map<String, Value> {
+    let canary = service.variations.get(1).and_then(|canary| service.runs.get(canary.name.as_str()));
+    let limits = canary.map(|run| run.limits.quantities()).unwrap_or_default();
+    let limits: Map<String, Value> =
+        limits.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
+    let all = (!limits.is_empty()).then(|| ("limits".to_owned(), Value::Object(limits)));
+    all.into_iter().collect()
 }
 
 /// What the canary of a strategy is to get of the calls while it is tried, in percent.

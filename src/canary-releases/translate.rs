@@ -10,9 +10,11 @@ use std::{
 };
 
 use ab_releases::Fault;
-use language::{Service, Strategy};
+use language::{Resources, Run, Service, Strategy};
 use model::ReleaseId;
-use protocol::canary_releases::{CanaryReleaseSpec, CanaryService, ReleaseService, ReleaseSpec};
+use protocol::canary_releases::{
+    CanaryReleaseSpec, CanaryService, ReleaseRun, ReleaseService, ReleaseSpec, ReleaseVersion,
+};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -32,6 +34,21 @@ pub struct Translated {
     pub text: String,
     /// What the release is once the canary is adopted.
     pub adopted: ReleaseSpec,
+    /// Folders that the strategy names, and that have to come with it.
+    pub folders: Vec<CanaryFolder>,
+}
+
+/// A folder of a strategy in which lies what is started for a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CanaryFolder {
+    /// As the strategy names it: the service and the variation, as in `checkout-canary`.
+    pub name: String,
+    /// What is to lie in it.
+    pub run: ReleaseRun,
+    /// With what its templates are rendered.
+    pub config: String,
+    /// It is that of the canary, and not of what serves.
+    pub is_canary: bool,
 }
 
 /// How the one stage ends, and what follows.
@@ -56,7 +73,26 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         asked.ok_or_else(|| Fault::new("spec.services", "without a service there is nothing to share"))?;
     let service = service_of(spec, asked, of)?;
     check_ports(asked, service)?;
-    if targets_of(new, &service.name) == targets_of(stable, &service.name) {
+    let config = spec.config.as_str().unwrap_or_default().to_owned();
+    let both = (stable.run.get(&service.name), new.run.get(&service.name));
+    if let (Some(base), Some(run)) = both
+        && base == run
+        && config == of.config
+    {
+        let why = format!(
+            "version {} of {} is what serves already, the same folder with the same configuration: change one of the two",
+            new.version, of.name
+        );
+        return Err(Fault::new("spec.version", why));
+    }
+    if !canary.limits.is_empty() && new.run.get(&service.name).is_none() {
+        let why = format!(
+            "the targets of version {} run already, so nothing here limits them: leave it out",
+            new.version
+        );
+        return Err(Fault::new("spec.resources", why));
+    }
+    if both == (None, None) && targets_of(new, &service.name) == targets_of(stable, &service.name) {
         let (version, name) = (new.version, &of.name);
         let serves = if version == stable.version {
             format!("version {version} of {name} serves already, at the same targets")
@@ -71,6 +107,7 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         (marks::RELEASE, of.name.clone()),
         (marks::VERSION, new.version.to_string()),
     ]);
+    annotations.extend(base_of(stable, &service.name, &of.config).map(|base| (marks::BASE, base)));
     annotations.extend(canary.file.clone().map(|file| (marks::FILE, file)));
     let annotations = json!(annotations);
     let mut text = format!("id: {name}\nname: {name}\nannotations: {annotations}\n");
@@ -88,9 +125,26 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         }
     }
     text += "    variations:\n";
-    for (variation, version) in [("stable", stable), ("canary", new)] {
-        let targets = json!(version.targets.get(&service.name));
-        let _ = writeln!(text, r#"      - {{"name":"{variation}","targets":{targets}}}"#);
+    let mut folders = Vec::new();
+    let variations =
+        [("stable", stable, &of.config, Resources::default()), ("canary", new, &config, canary.limits)];
+    for (variation, version, config, limits) in variations {
+        let Some(run) = version.run.get(&service.name) else {
+            let targets = json!(version.targets.get(&service.name));
+            let _ = writeln!(text, r#"      - {{"name":"{variation}","targets":{targets}}}"#);
+            continue;
+        };
+        let name = format!("{}-{variation}", service.name);
+        let env = run.env.as_deref().unwrap_or(Run::FORMS[0]);
+        let limits: Vec<String> =
+            limits.quantities().iter().map(|(key, text)| format!("{}:{}", json!(key), json!(text))).collect();
+        let limits =
+            if limits.is_empty() { String::new() } else { format!(r#","limits":{{{}}}"#, limits.join(",")) };
+        let (path, env) = (json!(name), json!(env));
+        let _ =
+            writeln!(text, r#"      - {{"name":"{variation}","run":{{"path":{path},"env":{env}{limits}}}}}"#);
+        let (run, config, is_canary) = (run.clone(), config.clone(), variation == "canary");
+        folders.push(CanaryFolder { name, run, config, is_canary });
     }
     // Who deprecates a first canary has its routers as they were before.
     text += "    at_rollback: retire\n";
@@ -98,8 +152,22 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     let weight = canary.weight.min(100);
     let _ = writeln!(text, r#"    shares: {{"stable":"{}","canary":"{weight}"}}"#, 100 - weight);
     text += ENDS;
-    let config = spec.config.as_str().unwrap_or_default().to_owned();
-    Ok(Translated { id, text, adopted: ReleaseSpec { version: new.version, config, ..of.clone() } })
+    let adopted = ReleaseSpec { version: new.version, config, ..of.clone() };
+    Ok(Translated { id, text, adopted, folders })
+}
+
+/// What is started for a version of a service, and with which configuration: SHA-256, in hex. `None`: it has targets.
+fn base_of(version: &ReleaseVersion, service: &str, config: &str) -> Option<String> {
+    let run = version.run.get(service)?;
+    let form = json!([version.version, run, config]).to_string();
+    Some(hex(&Sha256::digest(form)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// That a canary names a release which isn't registered.
@@ -126,6 +194,10 @@ pub fn is_of(strategy: &Strategy, adopted: &ReleaseSpec, now: &ReleaseSpec) -> b
     let expected = ReleaseSpec { version: now.version, config: now.config.clone(), ..adopted.clone() };
     let Ok(stable) = version_of(now, now.version) else { return false };
     let is_base = |service: &Service| {
+        let base = base_of(stable, service.name(), &now.config);
+        if base.is_some() || strategy.annotations.contains_key(marks::BASE) {
+            return base.as_ref() == strategy.annotations.get(marks::BASE);
+        }
         let base = service.variations.first().into_iter().flat_map(|variation| &variation.targets);
         base.cloned().collect::<BTreeSet<_>>() == targets_of(stable, service.name())
     };
@@ -142,10 +214,7 @@ pub fn digest(canary: &Canary) -> String {
         port.config.weight = None;
     }
     let form = serde_json::to_vec(&spec).unwrap_or_default();
-    Sha256::digest(&form).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&Sha256::digest(&form))
 }
 
 fn check_path(spec: &CanaryReleaseSpec, of: &ReleaseSpec) -> Result<(), Fault> {

@@ -53,7 +53,7 @@ pub struct CanaryReleaseSpec {
     /// Whose calls are shared.
     #[serde(default)]
     pub services: Vec<CanaryService>,
-    /// What the canary may use.
+    /// What the canary may use: `limits` of `cpu` and `memory`.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub resources: Map<String, Value>,
@@ -152,6 +152,23 @@ pub struct ReleaseVersion {
     /// Service → hosts and ports at which this version of it listens.
     #[serde(default)]
     pub targets: BTreeMap<String, Vec<String>>,
+    /// Service → what agents start for this version of it, where it has no targets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub run: BTreeMap<String, ReleaseRun>,
+}
+
+/// What agents start for a version of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReleaseRun {
+    /// SHA-256 of an archive that a release has brought along, hex; the manager's own folder of functions if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+    /// The folder in it. Of its files those whose names end in `.tmpl` are rendered with the configuration.
+    pub path: String,
+    /// What that holds: `program` or `image`; `program` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<String>,
 }
 
 /// A release that canaries may name.

@@ -14,7 +14,7 @@ use crate::{
     canary, checkout_2,
     reading::{CHECKOUT_2, SHOP},
     refused::{larger_shop, release_rows, rows},
-    release, shop,
+    release, running, shop,
     structural_schemas::faults,
     with,
 };
@@ -246,7 +246,7 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
     // An example of a status may have less than a status has.
     manifests[1].as_object_mut().unwrap().remove("status");
     manifests.extend((0..=100).map(checkout_2));
-    manifests.extend([shop(), larger_shop()]);
+    manifests.extend([shop(), larger_shop(), running()]);
     for manifest in page() {
         let manifest = yaml(&manifest);
         assert_eq!(manifest["apiVersion"], format!("{GROUP}/{VERSION}"));
@@ -264,7 +264,7 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
 }
 
 /// How the reasons begin that no schema can have: rules between names, and between what a service and its ports say.
-const NOT_IN_A_SCHEMA: [&str; 9] = [
+const NOT_IN_A_SCHEMA: [&str; 14] = [
     "`metadata.name`: ",
     "`spec.name`: ",
     "`spec.routers`: a label has ",
@@ -274,6 +274,11 @@ const NOT_IN_A_SCHEMA: [&str; 9] = [
     "`spec.services[0].ports[0].tls`: nobody sees the paths ",
     "`spec.services[0].drain`: calls of HTTP end by themselves",
     "`spec.services[0].proxyProtocol`: no header goes in front of datagrams",
+    "`spec.versions[0].targets.checkout`: version 1 of service checkout has no targets",
+    "`spec.versions[0].run.checkout`: it has targets as well",
+    "`spec.versions[0].run.chekout`: release shop has no service",
+    "`spec.versions[0].run.checkout.path`: the name ",
+    "`spec.resources.",
 ];
 
 #[test]
@@ -365,7 +370,7 @@ fn a_schema_refuses_nothing_that_is_taken() {
         json!(["127.0.0.1:9101", "127.0.0.1:9102"]),
     ];
     let mut taken = 0;
-    for document in [checkout_2(10), resources, shop(), larger_shop(), routed, named, passing] {
+    for document in [checkout_2(10), resources, shop(), larger_shop(), routed, named, passing, running()] {
         assert!(is_taken(&document), "{document:#}");
         let mut found = Vec::new();
         places(&document, "", &mut found);

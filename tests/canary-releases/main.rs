@@ -8,6 +8,7 @@ mod crd;
 mod folder;
 mod reading;
 mod refused;
+mod started;
 mod status;
 mod strategy;
 #[path = "../shared/structural_schemas.rs"]
@@ -34,6 +35,16 @@ fn shop() -> Value {
             "config": "greeting: hi\n",
         },
     })
+}
+
+/// The same, of which version 2 is started by agents, and version 3 with the one that serves.
+fn running() -> Value {
+    let versions = json!([
+        {"version": 1, "targets": {"checkout": ["127.0.0.1:9101"]}},
+        {"version": 2, "run": {"checkout": {"path": "shop/v2"}}},
+        {"version": 3, "run": {"checkout": {"archive": "0a".repeat(32), "path": "v3", "env": "image"}}},
+    ]);
+    with(shop(), "/spec/versions", versions)
 }
 
 /// A canary of its version 2.

@@ -115,8 +115,34 @@ pub(crate) fn rows() -> Vec<Row> {
         (CONFIG, json!({"weight": 266}), weight(266)),
         (
             "/spec/resources",
-            json!({"limits": {"cpu": "500m"}}),
-            "`spec.resources`: the targets of version 2 run already, so nothing here limits them: leave it out".to_owned(),
+            json!({"requests": {"cpu": "500m"}}),
+            "`spec.resources.requests`: nothing is set aside for anybody here: write what it may use at most as limits".to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"claims": []}),
+            "`spec.resources.claims`: nothing here holds it: only limits of cpu and memory are held".to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"limits": "500m"}),
+            "`spec.resources.limits`: it is a mapping, as in {cpu: 500m, memory: 128Mi}".to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"limits": {"ephemeral-storage": "1Gi"}}),
+            "`spec.resources.limits.ephemeral-storage`: no runtime holds it: only cpu and memory are held".to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"limits": {"cpu": "5m"}}),
+            "`spec.resources.limits.cpu`: \"5m\" can't be held: write whole hundredths of a processor, from 10m to 1000, as in 500m or 1.5"
+                .to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"limits": {"memory": 4096}}),
+            "`spec.resources.limits.memory`: \"4096\" can't be held: write whole bytes from 1Mi to 64Ti, as in 128Mi or 1G".to_owned(),
         ),
         (
             "/spec/transition",
@@ -327,6 +353,37 @@ pub(crate) fn release_rows() -> Vec<Row> {
             targets,
             json!({"checkout": vec!["127.0.0.1:9101"; 65]}),
             "`spec.versions[0].targets.checkout`: at most 64 of them".to_owned(),
+        ),
+        (
+            "/spec/versions/0/run",
+            json!({"checkout": {"path": "v1"}}),
+            "`spec.versions[0].run.checkout`: it has targets as well: leave one of the two out".to_owned(),
+        ),
+        (
+            "/spec/versions/0",
+            json!({"version": 1}),
+            "`spec.versions[0].targets.checkout`: version 1 of service checkout has no targets: name at least one".to_owned(),
+        ),
+        (
+            "/spec/versions/0",
+            json!({"version": 1, "run": {"chekout": {"path": "v1"}}}),
+            "`spec.versions[0].run.chekout`: release shop has no service \"chekout\"; did you mean checkout?".to_owned(),
+        ),
+        (
+            "/spec/versions/0",
+            json!({"version": 1, "run": {"checkout": {"path": "../v1"}}}),
+            "`spec.versions[0].run.checkout.path`: the name \"../v1\" leaves its folder: use relative names with forward slashes"
+                .to_owned(),
+        ),
+        (
+            "/spec/versions/0",
+            json!({"version": 1, "run": {"checkout": {"path": "v1", "env": "nodejs"}}}),
+            "`spec.versions[0].run.checkout.env`: it is program or image, which take calls at $HOST:$PORT".to_owned(),
+        ),
+        (
+            "/spec/versions/0",
+            json!({"version": 1, "run": {"checkout": {"path": "v1", "archive": "sha256:0"}}}),
+            "`spec.versions[0].run.checkout.archive`: it is SHA-256 in 64 hexadecimal digits, in small letters".to_owned(),
         ),
         (
             "/spec/config",

@@ -44,10 +44,11 @@ fn what_is_to_be_started_is_read_stored_and_handed_on() {
     serde_saphyr::from_str::<StrategyForm>(TEXT).unwrap();
     let stored = serde_json::to_string(&strategy).unwrap();
     assert_eq!(serde_json::from_str::<Strategy>(&stored).unwrap(), strategy);
-    assert_eq!(check_stored(TEXT.as_bytes()).strategy.unwrap().services, strategy.services);
+    assert_eq!(check_stored(TEXT).strategy.unwrap().services, strategy.services);
     let whole = render_full::whole(&strategy);
+    let in_place = render_full::in_place(&strategy, "11", true);
     assert_eq!(check_from_parent(whole.as_bytes()).strategy.unwrap().services, strategy.services);
-    assert_eq!(offer::read(&whole).unwrap().services, strategy.services);
+    assert_eq!(offer::read(&in_place).unwrap().services, strategy.services);
     // What says nothing of this is stored as it was.
     let none = load(&with("targets: [\"127.0.0.1:9111\"]"));
     assert!(!serde_json::to_string(&none).unwrap().contains("\"runs\""));

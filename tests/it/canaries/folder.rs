@@ -359,14 +359,14 @@ async fn same_name_twice() {
 async fn not_parsing_deprecates_nobody() {
     let watched = Watched::two().await;
     let before = watched.trail().await;
-    let limited = canary(2, "  resources: {limits: {cpu: 1}}\n");
+    let limited = canary(2, "  resources: {requests: {cpu: 1}}\n");
     let large = format!("{}# {}\n", canary(2, DEPRECATED), "x".repeat(canary_releases::MAX_DOCUMENT_BYTES));
     let too_large = format!("a manifest has at most 65536 bytes, this one has {}", large.len());
     for (text, why) in [
         ("kind: CanaryRelease\nmetadata: {name: checkout-2}\nspec: {", "`CanaryRelease`: "),
         ("id: x\nname: x\n", "`kind`: it is CanaryRelease or Release"),
         ("", "it is empty"),
-        (limited.as_str(), "`spec.resources`: "),
+        (limited.as_str(), "`spec.resources.requests`: "),
         (large.as_str(), too_large.as_str()),
     ] {
         watched.write("checkout-2.yml", text);

@@ -22,7 +22,12 @@ pub(super) fn check<'p>(
     key: ReleaseKey,
     plan: impl FnOnce() -> &'p Plan,
 ) -> Result<(), Refusal> {
-    let is_asked = |service: &&Service| service.base == Base::Serving;
+    // Where something is started listens is its runtime's choice, and which content serves the agents alone know.
+    let is_started = |service: &Service| {
+        let stable = service.variations.first();
+        stable.is_some_and(|stable| service.runs.contains_key(stable.name.as_str()))
+    };
+    let is_asked = |service: &&Service| service.base == Base::Serving && !is_started(service);
     let mut known = strategy.services.iter().filter(is_asked).peekable();
     let is_known = known.peek().is_some() && !state.traffic.is_empty();
     if !is_known || state.conflicts(strategy, key).next().is_some() {

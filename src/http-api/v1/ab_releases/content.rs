@@ -58,7 +58,7 @@ pub(super) async fn of(
 }
 
 /// Of hexadecimal digits, which were checked when the version was registered.
-fn bytes(digest: &str) -> Vec<u8> {
+pub(in crate::v1) fn bytes(digest: &str) -> Vec<u8> {
     let digits: Vec<u8> = digest.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
 }

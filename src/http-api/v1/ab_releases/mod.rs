@@ -2,7 +2,7 @@
 
 mod act;
 mod advance;
-mod content;
+pub(super) mod content;
 mod create;
 mod health;
 mod list;

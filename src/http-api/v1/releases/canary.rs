@@ -23,7 +23,7 @@ use axum::{
 
 use super::{
     act::check_note,
-    show,
+    canary_content, show,
     submit::{self, How, NO_PARTICIPANTS, answered, submit_prepared},
     upload::Upload,
 };
@@ -177,7 +177,8 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
         id: registered,
         detail: json_columns::json(&translated.adopted).map_err(|_| Problem::from(EngineError::Failed))?,
     };
-    let (upload, preparing, binding) = (Upload::made(translated.text, None), ctx.clone(), scope.clone());
+    let files = canary_content::of(ctx, &scope, translated.folders).await?;
+    let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
     let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
     prepared.submission.adopts = Some(Arc::new(adoption));
     let how = How { dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
@@ -233,8 +234,9 @@ pub(in crate::v1) async fn strategy_of(
         let why = "a plan shows what a canary begins with: leave it out";
         return Err(Fault::new("spec.transition", why).into());
     }
-    let (_, Translated { text, .. }) = translated(ctx, scope, &canary).await?;
-    Ok(Some(Upload::made(text, None)))
+    let (_, Translated { text, folders, .. }) = translated(ctx, scope, &canary).await?;
+    let files = canary_content::of(ctx, scope, folders).await?;
+    Ok(Some(Upload::made(text, files)))
 }
 
 /// Looks again, now that nobody can register the release in another way any more: a canary that was made from another one is rolled back.

@@ -6,6 +6,7 @@ pub mod actions;
 pub(super) mod advice;
 mod approve;
 pub(super) mod canary;
+mod canary_content;
 mod changed;
 mod child_form;
 mod children;
