@@ -5,6 +5,7 @@ mod command_line;
 mod folder;
 mod kills;
 mod life;
+mod started;
 mod status;
 mod table;
 mod weight;

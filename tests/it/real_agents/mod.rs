@@ -44,6 +44,7 @@ mod services;
 mod serving;
 pub mod site;
 mod stages;
+mod started_canaries;
 mod steering;
 mod stopped;
 pub mod taken_over;

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpSocket, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
 };
 
@@ -38,17 +38,21 @@ impl Backend {
         let (is_bad, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let mut serving = JoinSet::new();
         let (bad, counted) = (Arc::clone(&is_bad), Arc::clone(&calls));
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, name, Arc::clone(&bad), Arc::clone(&counted)));
-            }
-        });
+        serving.spawn(serve(listener, name, bad, counted));
         Self { at, is_bad, calls, _serving: serving }
     }
 
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// Answers whoever calls with a name, for as long as anybody can.
+pub async fn serve(listener: TcpListener, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(answer(stream, name, Arc::clone(&is_bad), Arc::clone(&calls)));
+        while connections.try_join_next().is_some() {}
     }
 }
 
