@@ -1,7 +1,7 @@
 //! Canaries of registered releases, as manifests of the kinds `CanaryRelease` and `Release` describe them.
 //!
-//! A `Release` says which services it has, and where each of its versions listens, or what is started for it. A `CanaryRelease` names such a release, one of its
-//! versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
+//! A `Release` says which services it has, and where each of its versions listens, or what is started for it. A `CanaryRelease` names such
+//! a release, one of its versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
 //! submit one. That stage lasts until somebody says otherwise.
 //!
 //! [`crd`] says to Kubernetes what such manifests are.
