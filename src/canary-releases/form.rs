@@ -149,7 +149,7 @@ fn limits(spec: &CanaryReleaseSpec) -> Result<Resources, Fault> {
             match name.as_str() {
                 "cpu" => limits.cpu = Some(Resources::read_cpu(&text).ok_or_else(|| wrong(CPU_RULE))?),
                 "memory" => {
-                    limits.memory = Some(Resources::read_memory(&text).ok_or_else(|| wrong(MEMORY_RULE))?)
+                    limits.memory = Some(Resources::read_memory(&text).ok_or_else(|| wrong(MEMORY_RULE))?);
                 }
                 _ => return Err(Fault::new(field, "no runtime holds it: only cpu and memory are held")),
             }

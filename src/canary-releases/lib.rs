@@ -33,4 +33,4 @@ pub use read::{Document, MAX_DOCUMENT_BYTES, kind_of, read};
 pub use render::{MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, TEMPLATE, render};
 pub use show::{Details, show, weight_of};
 pub use status::{Life, Live, status};
-pub use translate::{CanaryFolder, Translated, digest, is_of, translate, unknown_release, unnamed_ports};
+pub use translate::{RunFolder, Translated, digest, is_of, translate, unknown_release, unnamed_ports};

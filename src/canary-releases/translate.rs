@@ -35,12 +35,12 @@ pub struct Translated {
     /// What the release is once the canary is adopted.
     pub adopted: ReleaseSpec,
     /// Folders that the strategy names, and that have to come with it.
-    pub folders: Vec<CanaryFolder>,
+    pub folders: Vec<RunFolder>,
 }
 
 /// A folder of a strategy in which lies what is started for a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CanaryFolder {
+pub struct RunFolder {
     /// As the strategy names it: the service and the variation, as in `checkout-canary`.
     pub name: String,
     /// What is to lie in it.
@@ -144,7 +144,7 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         let _ =
             writeln!(text, r#"      - {{"name":"{variation}","run":{{"path":{path},"env":{env}{limits}}}}}"#);
         let (run, config, is_canary) = (run.clone(), config.clone(), variation == "canary");
-        folders.push(CanaryFolder { name, run, config, is_canary });
+        folders.push(RunFolder { name, run, config, is_canary });
     }
     // Who deprecates a first canary has its routers as they were before.
     text += "    at_rollback: retire\n";
@@ -160,11 +160,11 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
 fn base_of(version: &ReleaseVersion, service: &str, config: &str) -> Option<String> {
     let run = version.run.get(service)?;
     let form = json!([version.version, run, config]).to_string();
-    Some(hex(&Sha256::digest(form)))
+    Some(hex(Sha256::digest(form.as_bytes())))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
+fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
+    bytes.into_iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -214,7 +214,7 @@ pub fn digest(canary: &Canary) -> String {
         port.config.weight = None;
     }
     let form = serde_json::to_vec(&spec).unwrap_or_default();
-    hex(&Sha256::digest(&form))
+    hex(Sha256::digest(&form))
 }
 
 fn check_path(spec: &CanaryReleaseSpec, of: &ReleaseSpec) -> Result<(), Fault> {

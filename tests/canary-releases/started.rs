@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use canary_releases::{CanaryFolder, MAX_RENDERED_BYTES, Translated, is_of, render, translate};
+use canary_releases::{MAX_RENDERED_BYTES, RunFolder, Translated, is_of, render, translate};
 use language::functions::Unpacked;
 use protocol::canary_releases::{ReleaseRun, ReleaseSpec};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn what_is_started_stands_in_the_strategy_under_a_name_of_its_own() {
     assert_eq!(variations(&text), [r#"- {"name":"stable","targets":["127.0.0.1:9101"]}"#, canary]);
     let run = ReleaseRun { archive: None, path: "shop/v2".to_owned(), env: None };
     let (name, config) = ("checkout-canary".to_owned(), "greeting: hello\n".to_owned());
-    assert_eq!(folders, [CanaryFolder { name, run, config, is_canary: true }]);
+    assert_eq!(folders, [RunFolder { name, run, config, is_canary: true }]);
     let service = &checked(&text).services[0];
     assert_eq!(service.runs["canary"].limits.cpu, Some(50));
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Act, CountsReading, Leaving, Listed, Now, Phase, Place, ReadBack, StartedVersion, State, StateMachine,
-    Trouble, TroubleKind,
+    Act, CountsReading, Leaving, LedService, Listed, Now, Phase, Place, ReadBack, StartedVersion, State,
+    StateMachine, Trouble, TroubleKind,
     acts::{COUNT_EVERY_MS, COUNT_IDLE_EVERY_MS, LIST_EVERY_MS, LOOK_EVERY_MS},
     table::{self, TableInputs},
 };
@@ -155,7 +155,7 @@ impl StateMachine {
             let others = function.versions().skip(1).filter(|_| walks || function.candidate.is_none());
             std::iter::once(&function.stable).chain(others)
         });
-        let led = self.state.services.values().flat_map(|led| led.versions());
+        let led = self.state.services.values().flat_map(LedService::versions);
         served.chain(led).filter(|version| listed.contains(*version)).cloned().collect()
     }
 

@@ -101,7 +101,9 @@ impl LedService {
                 }
             }
         }
-        placed.share_out(&shares);
+        if shares != self.shares() {
+            placed.share_out(&shares);
+        }
         Some(placed)
     }
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use ab_releases::Fault;
-use canary_releases::{CanaryFolder, render};
+use canary_releases::{RunFolder, render};
 use language::functions::{self, ArchiveError, Limits, Unpacked};
 use model::TenantName;
 
@@ -15,7 +15,7 @@ use crate::{Context, problem::Problem, scope::Scope, v1::ab_releases::content};
 
 /// A folder, and where it is.
 struct Source {
-    folder: CanaryFolder,
+    folder: RunFolder,
     /// The bytes of an archive that the store has; `None`: it is in the manager's own folder.
     archive: Option<axum::body::Bytes>,
 }
@@ -24,7 +24,7 @@ struct Source {
 pub(super) async fn of(
     ctx: &Context,
     scope: &Scope,
-    folders: Vec<CanaryFolder>,
+    folders: Vec<RunFolder>,
 ) -> Result<Option<Unpacked>, Problem> {
     if folders.is_empty() {
         return Ok(None);
@@ -67,7 +67,7 @@ pub(super) async fn of(
 
 /// The files of a folder, rendered.
 fn made(Source { folder, archive }: Source, root: &Path, limits: &Limits) -> Result<Unpacked, Fault> {
-    let CanaryFolder { name, run, config, is_canary } = &folder;
+    let RunFolder { name, run, config, is_canary } = &folder;
     let unread = |error: ArchiveError| {
         Fault::new(field_of(&folder), format!("what is to run as {name} can't be had: {error}"))
     };
@@ -94,6 +94,6 @@ fn made(Source { folder, archive }: Source, root: &Path, limits: &Limits) -> Res
 }
 
 /// What in a canary names a folder: the version, or the release that says which version serves.
-fn field_of(folder: &CanaryFolder) -> &'static str {
+fn field_of(folder: &RunFolder) -> &'static str {
     if folder.is_canary { "spec.version" } else { "spec.release" }
 }
