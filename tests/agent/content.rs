@@ -68,6 +68,21 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
 }
 
+#[test]
+fn the_same_content_is_one_version_for_a_function_and_another_one_for_each_service() {
+    let world = World::new();
+    let zip = world.zip(&[("a/run", "#!/bin/sh\n", 0o755), ("b/run", "#!/bin/sh\n", 0o755)]);
+    let all = [
+        wanted("shop", "a"),
+        wanted("service/shop", "a"),
+        wanted("service/shop", "b"),
+        wanted("service/basket", "a"),
+    ];
+    let found = add(&world.open(), &zip, &all).unwrap();
+    assert_eq!(found[1], found[2], "where it lies makes no difference");
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 3);
+}
+
 const SAMPLE: [(&str, &str, u32); 4] = [
     ("fns/old/fn.py", "def fn(input): return 1", 0o644),
     ("fns/old/lib/deep/x.txt", "x", 0o644),

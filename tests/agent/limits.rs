@@ -73,6 +73,7 @@ fn grouped(world: &ProcessWorld, test: &str) -> Option<ProcessRuntime> {
     let kind = runtime.limited_by();
     let says = format!("{test}: this machine gives {kind}\n");
     std::io::stderr().write_all(says.as_bytes()).unwrap();
+    assert_eq!(runtime.holds_cpu(), kind != CgroupKind::None);
     (kind != CgroupKind::None).then_some(runtime)
 }
 
@@ -155,6 +156,7 @@ async fn groups_that_were_named_and_can_not_be_used_leave_the_limits_of_resource
     let cgroups = Cgroups::Below(world.source());
     let runtime = ProcessRuntime::open(Settings { cgroups, ..world.settings() }).unwrap();
     assert_eq!(runtime.limited_by(), CgroupKind::None);
+    assert!(!runtime.holds_cpu(), "nothing holds a version to a limit of processors");
     let order = world.order(Behaviour::Obeys);
     let running = runtime.start(&order).await.unwrap();
     assert_eq!(get(&running.target, "/").await.status, 200);
