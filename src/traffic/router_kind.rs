@@ -33,8 +33,10 @@ pub struct RouterAbilities {
     pub measured: MeasuredBy,
     /// Those of its calls that are counted.
     pub counted: &'static [Protocol],
-    /// What it takes out and gives back without a reload, so that the health of targets never costs one.
+    /// What it takes out and gives back without a reload, so that the health of targets never costs one; but for these protocols.
     pub grain: Grain,
+    /// Of which a change of shares alone has it load its configuration again.
+    pub reloads_for: &'static [Protocol],
 }
 
 /// What it can do with connections and flows without looking into them.
@@ -125,6 +127,7 @@ impl RouterKind {
                 measured: MeasuredBy::Counters,
                 counted: &Protocol::ALL,
                 grain: Grain::Target,
+                reloads_for: &[],
             },
             // Where datagrams were refused its log doesn't tell.
             Self::Nginx => &RouterAbilities {
@@ -138,6 +141,7 @@ impl RouterKind {
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http, Protocol::Tcp],
                 grain: Grain::Variation,
+                reloads_for: &[Protocol::Tcp, Protocol::Udp],
             },
             Self::Haproxy => &RouterAbilities {
                 protocols: &[Protocol::Http, Protocol::Https, Protocol::Tcp],
@@ -150,6 +154,7 @@ impl RouterKind {
                 measured: MeasuredBy::Log,
                 counted: &[Protocol::Http, Protocol::Tcp],
                 grain: Grain::Variation,
+                reloads_for: &[],
             },
             // It draws users by itself, and keeps them by the cookie that it gives.
             Self::Traefik => &RouterAbilities {
@@ -163,6 +168,7 @@ impl RouterKind {
                 measured: MeasuredBy::Totals,
                 counted: &[Protocol::Http],
                 grain: Grain::Variation,
+                reloads_for: &[],
             },
             // Who answers the webhook refuses what it can't do.
             Self::Custom => &RouterAbilities {
@@ -176,6 +182,7 @@ impl RouterKind {
                 measured: MeasuredBy::Totals,
                 counted: &Protocol::ALL,
                 grain: Grain::Variation,
+                reloads_for: &[],
             },
             // Its cookie has a name of its own.
             Self::AwsAlb => &RouterAbilities {
@@ -189,6 +196,7 @@ impl RouterKind {
                 measured: MeasuredBy::Nothing,
                 counted: &[],
                 grain: Grain::Variation,
+                reloads_for: &[],
             },
         }
     }

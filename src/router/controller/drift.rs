@@ -53,7 +53,7 @@ impl StateMachine {
         self.note_drains(&seen, now_ms);
         if self.seen.as_ref() != Some(&seen) {
             self.seen = Some(seen);
-            self.weigh_what_was_seen();
+            self.weigh_what_was_seen(now_ms);
         }
     }
 
@@ -65,7 +65,7 @@ impl StateMachine {
         if self.reading.failures() >= UNREADABLE && std::mem::replace(&mut self.is_reached, false) {
             self.trouble = Some(trouble.text.clone());
             self.say(RouterEvent::Away { text: trouble.text });
-            self.weigh();
+            self.weigh(now_ms);
         }
     }
 
@@ -99,7 +99,7 @@ impl StateMachine {
                 self.trouble = None;
                 self.say(RouterEvent::DriftOver { number: told.effective.wanted.number });
                 // Targets may have gone or come while it was left alone.
-                self.weigh();
+                self.weigh(now_ms);
             }
             (Stand::Held { differences, .. }, false) if *differences == found => {}
             (Stand::InForce | Stand::Held { is_accepted: true, .. }, false) => self.drifted(found, now_ms),

@@ -38,8 +38,9 @@ impl DriveSettings {
     /// The usual ones for this router.
     #[must_use]
     pub fn of(router: &dyn Router) -> Self {
+        let abilities = router.kind().abilities();
         Self {
-            lead: Settings::of(router.kind().abilities().grain),
+            lead: Settings { reloads_for: abilities.reloads_for, ..Settings::of(abilities.grain) },
             names: names::Settings::default(),
             health: health::Settings::default(),
             apply_within: Duration::from_secs(30),

@@ -29,7 +29,9 @@
 //!    targets.
 //! 5. A drift is repaired at most [`REPAIRS`] times in [`REPAIRS_WITHIN_MS`], then the router is left alone until somebody says
 //!    otherwise, or something else is wanted of it: a roll-back reaches a router that is left alone, too.
-//! 6. A variation is drained only if it was read back to have no share, nothing that was told leads to it, and it has no connections or
+//! 6. Where a change of shares takes a reload ([`Settings::reloads_for`]), a variation whose targets are healthy again gets its share back
+//!    [`RELOAD_PAUSE_MS`] after the last reload that targets caused since this is wanted, at the earliest. It loses its share at once.
+//! 7. A variation is drained only if it was read back to have no share, nothing that was told leads to it, and it has no connections or
 //!    the deadline for that has passed.
 //!
 //! While a router is left alone its targets are still looked at, and what that comes to is said; it isn't put in force. That it is left
@@ -50,7 +52,7 @@ use std::{
 };
 
 use traffic::{
-    desired::{DesiredConfig, Number},
+    desired::{DesiredConfig, Number, Protocol},
     health::{Effective, Grain, Health},
     observed::{Difference, ObservedConfig},
 };
@@ -60,6 +62,7 @@ pub use self::{
     drift::{OnDrift, REPAIRS, REPAIRS_WITHIN_MS},
     drive::{DriveSettings, Lead, Stopped},
     event::{Differences, DriftAction, RouterEvent},
+    reconcile::RELOAD_PAUSE_MS,
     status::{Draining, Phase, Status},
 };
 use self::{drains::Drain, retries::Tries};
@@ -78,6 +81,8 @@ pub struct Settings {
     pub on_drift: OnDrift,
     /// What it can take out without a reload.
     pub grain: Grain,
+    /// Protocols of services whose shares it can only change by a reload.
+    pub reloads_for: &'static [Protocol],
     /// What chance begins with.
     pub seed: u64,
 }
@@ -91,6 +96,7 @@ impl Settings {
             obey_ms: 3_000,
             on_drift: OnDrift::Repair,
             grain,
+            reloads_for: &[],
             seed: fastrand::u64(..),
         }
     }
@@ -107,6 +113,9 @@ pub struct StateMachine {
     health: Health,
     resolved: Option<Result<Resolved, Unresolvable>>,
     effective: Option<Arc<Effective>>,
+    /// When the health of targets caused a reload last, of what is wanted; and until when the next one, by which shares come back, is held.
+    reloaded_ms: Option<u64>,
+    held_until_ms: Option<u64>,
     stand: Stand,
     /// What it took last, in this life.
     told: Option<Told>,
@@ -159,6 +168,8 @@ impl StateMachine {
             health: Health::default(),
             resolved: None,
             effective: None,
+            reloaded_ms: None,
+            held_until_ms: None,
             stand: Stand::Telling,
             told: None,
             seen: None,
@@ -180,11 +191,11 @@ impl StateMachine {
             Event::Ordered(order) => self.ordered(order, now_ms),
             Event::Names(answers) => {
                 self.answers = answers;
-                self.resolve_again();
+                self.resolve_again(now_ms);
             }
             Event::Health(health) => {
                 self.health = health;
-                self.weigh();
+                self.weigh(now_ms);
             }
             Event::Applied { told, applied } => self.applied(told, applied, now_ms),
             Event::Read(read) => self.was_read(read, now_ms),
@@ -197,6 +208,9 @@ impl StateMachine {
 
     /// Lets time pass.
     pub fn pass(&mut self, now_ms: u64) {
+        if self.held_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+            self.weigh(now_ms);
+        }
         self.end_drains(now_ms);
     }
 
@@ -221,7 +235,8 @@ impl StateMachine {
     /// How long nothing else is to be done than now, unless something happens.
     #[must_use]
     pub fn wakes_in_ms(&self, now_ms: u64) -> u64 {
-        let times = [Some(self.look_ms), self.telling_since(now_ms), self.next_drain_ms(now_ms)];
+        let times =
+            [Some(self.look_ms), self.telling_since(now_ms), self.next_drain_ms(now_ms), self.held_until_ms];
         let next = times.into_iter().flatten().filter(|at| *at > now_ms).min();
         let longest = self.settings.look_every_ms.max(1);
         next.map_or(longest, |at| (at - now_ms).min(longest))

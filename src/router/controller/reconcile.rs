@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use traffic::{
-    desired::{DesiredConfig, Target},
+    desired::{DesiredConfig, Name, Service, Target},
     health::{Effective, effective, turns},
 };
 
@@ -13,6 +13,10 @@ use crate::names::{Resolved, resolve};
 /// Pauses before a state is told again: the first, and the longest.
 const TELL_AGAIN_MS: u64 = 500;
 const TELL_AGAIN_AT_LAST_MS: u64 = 60_000;
+
+/// The pause between a reload that the health of targets caused and the next one by which a variation gets its share back: each leaves
+/// processes behind for as long as their connections last.
+pub const RELOAD_PAUSE_MS: u64 = 30_000;
 
 impl StateMachine {
     pub(super) fn want(&mut self, wanted: DesiredConfig, now_ms: u64) {
@@ -29,9 +33,10 @@ impl StateMachine {
         self.is_refused = false;
         self.telling.went_well();
         self.trouble = None;
+        self.reloaded_ms = None;
         self.tell_again(now_ms);
         self.keep_from_draining();
-        self.resolve_again();
+        self.resolve_again(now_ms);
         self.say_superseded();
     }
 
@@ -76,7 +81,7 @@ impl StateMachine {
     }
 
     /// Names lead elsewhere, or something else is wanted.
-    pub(super) fn resolve_again(&mut self) {
+    pub(super) fn resolve_again(&mut self, now_ms: u64) {
         let Some(wanted) = &self.wanted else { return };
         let resolved = resolve(wanted, &self.answers, self.seen.as_deref());
         match &resolved {
@@ -95,23 +100,24 @@ impl StateMachine {
             self.effective = None;
         }
         self.resolved = Some(resolved);
-        self.weigh();
+        self.weigh(now_ms);
     }
 
     /// What was seen may tell what names lead to, and who has calls.
-    pub(super) fn weigh_what_was_seen(&mut self) {
+    pub(super) fn weigh_what_was_seen(&mut self, now_ms: u64) {
         let leans_on_it = |resolved: &Resolved| !resolved.stale.is_empty();
         if self.resolved.as_ref().is_some_and(|resolved| resolved.as_ref().map_or(true, leans_on_it)) {
-            self.resolve_again();
+            self.resolve_again(now_ms);
         } else {
-            self.weigh();
+            self.weigh(now_ms);
         }
     }
 
     /// What is known of targets changed, or what is wanted.
-    pub(super) fn weigh(&mut self) {
+    pub(super) fn weigh(&mut self, now_ms: u64) {
         let Some(Ok(resolved)) = self.resolved.as_ref().filter(|_| self.may_tell()) else { return };
         let to_be = effective(&resolved.wanted, &self.health, self.seen.as_deref(), self.settings.grain);
+        let to_be = self.hold_reloads(to_be, now_ms);
         let before = self.effective.replace(Arc::new(to_be));
         let Some(to_be) = self.effective.clone() else { return };
         let old = before.as_ref().map_or(&[][..], |before| &before.departures);
@@ -122,6 +128,40 @@ impl StateMachine {
             self.stand = Stand::Telling;
             self.told = None;
         }
+    }
+
+    /// The same without what is to wait for [`RELOAD_PAUSE_MS`].
+    fn hold_reloads(&mut self, to_be: Effective, now_ms: u64) -> Effective {
+        self.held_until_ms = None;
+        let before = self.effective.clone();
+        let Some(before) = before.filter(|before| before.wanted.number == to_be.wanted.number) else {
+            return to_be;
+        };
+        let mut turned: BTreeSet<Name> = BTreeSet::new();
+        let mut takes_away = false;
+        for new in to_be.wanted.services() {
+            let old = before.wanted.service(new.name.as_str());
+            let Some(old) = old.filter(|old| self.is_turned(old, new)) else { continue };
+            let (had, has) = (old.table.hundredths(), new.table.hundredths());
+            takes_away |= had.iter().zip(&has).skip(1).any(|(had, has)| *had > 0 && *has == 0);
+            turned.insert(new.name.clone());
+        }
+        if turned.is_empty() {
+            return to_be;
+        }
+        let until_ms = self.reloaded_ms.map_or(0, |at_ms| at_ms + RELOAD_PAUSE_MS);
+        if takes_away || now_ms >= until_ms {
+            self.reloaded_ms = Some(now_ms);
+            return to_be;
+        }
+        self.held_until_ms = Some(until_ms);
+        to_be.keeping(&before, &turned)
+    }
+
+    /// Whether targets of a service turned so that its shares change, which takes a reload. Of one wanted state nothing else changes these.
+    fn is_turned(&self, old: &Service, new: &Service) -> bool {
+        let takes_reload = self.settings.reloads_for.contains(&new.protocol());
+        takes_reload && old.table != new.table && old.variations == new.variations
     }
 }
 

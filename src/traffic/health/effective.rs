@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::{Departure, Health, Verdict};
 use crate::{
     Variation as Which,
-    desired::{DesiredConfig, Service, Target, Variant},
+    desired::{DesiredConfig, Name, Service, Target, Variant},
     observed::ObservedConfig,
 };
 
@@ -14,6 +14,24 @@ pub struct Effective {
     pub wanted: DesiredConfig,
     /// In what it differs from that, in the order of services and variations.
     pub departures: Vec<Departure>,
+}
+
+impl Effective {
+    /// The same, but that these services are as they were before, of the same wanted state.
+    #[must_use]
+    pub fn keeping(self, before: &Self, kept: &BTreeSet<Name>) -> Self {
+        let old = |service: &Service| before.wanted.service(service.name.as_str()).cloned();
+        let wanted = self.wanted.map(|service| {
+            let old = if kept.contains(&service.name) { old(service) } else { None };
+            old.unwrap_or_else(|| service.clone())
+        });
+        let is_kept = |departure: &Departure| kept.contains(departure.service());
+        let mut departures = self.departures;
+        departures.retain(|departure| !is_kept(departure));
+        departures.extend(before.departures.iter().filter(|departure| is_kept(departure)).cloned());
+        departures.sort_by(|a, b| a.service().cmp(b.service()));
+        Self { wanted, departures }
+    }
 }
 
 /// What a router can take out and give back without any cost.

@@ -8,8 +8,12 @@ mod simulation;
 pub mod states;
 mod world;
 
-use router::controller::{Event, Order, Phase, RouterEvent};
-use traffic::{desired::Number, observed::ObservedConfig};
+use router::controller::{Event, Order, Phase, RELOAD_PAUSE_MS, RouterEvent, Settings};
+use traffic::{
+    desired::{Listen, Number, Protocol, ServiceSpec},
+    health::Grain,
+    observed::ObservedConfig,
+};
 
 use self::{
     states::{by_header, edit, number, obeyed, shares, shop, spec, target, wanted_of},
@@ -75,6 +79,49 @@ fn candidate_share_follows_its_health_at_the_router() {
     over: B of shop gets 0 % where 10 % is wanted: no target is healthy
     1.1 is in force
     ");
+}
+
+/// Each reload of a router leaves processes behind that go on with the connections that they have.
+#[test]
+fn a_share_whose_change_takes_a_reload_comes_back_after_a_pause_and_others_at_once() {
+    let settings = Settings { grain: Grain::Variation, reloads_for: &[Protocol::Tcp], ..settings() };
+    let mut world = World::with(settings);
+    let listens = vec![Listen::new(5432, Protocol::Tcp)];
+    let database = ServiceSpec { listens, ..spec("db", 5432, &[9_000, 1_000]) };
+    let wanted =
+        |generation| wanted_of(generation, vec![database.clone(), spec("shop", 8080, &[9_000, 1_000])]);
+    let does = |world: &World| ["db", "shop"].map(|name| shares(&world.does, name)[1]);
+    let services = wanted(1);
+    let targets: Vec<_> =
+        services.services().iter().flat_map(|one| one.variations[1].targets.clone()).collect();
+    world.want(&services);
+    world.until_in_force();
+    for _ in 0..3 {
+        world.bad.extend(targets.clone());
+        world.tell_health();
+        let taken_ms = world.now_ms;
+        world.until_in_force();
+        assert_eq!(does(&world), [0, 0]);
+        assert!(world.now_ms < taken_ms + 1_000, "what is away loses its share at once");
+        world.bad.clear();
+        world.tell_health();
+        world.until_in_force();
+        assert_eq!(does(&world), [0, 1_000]);
+        assert_eq!(world.status().effective.unwrap().departures.len(), 1, "it is said");
+        world.until("it is back", |world| does(world) == [1_000, 1_000]);
+        let pause_ms = world.now_ms - taken_ms;
+        assert!((RELOAD_PAUSE_MS..RELOAD_PAUSE_MS + 1_000).contains(&pause_ms), "{pause_ms}");
+        world.until_in_force();
+    }
+    // Whoever wants something else waits for nothing.
+    world.bad.extend(targets);
+    world.tell_health();
+    world.until_in_force();
+    world.bad.clear();
+    world.want(&wanted(2));
+    let wanted_ms = world.now_ms;
+    world.until("it is back", |world| does(world) == [1_000, 1_000]);
+    assert!(world.now_ms < wanted_ms + 1_000);
 }
 
 /// Nothing is known of any target then, and half of all users would move to the stable variation and back.
