@@ -16,9 +16,15 @@ use router::{
     Router,
     measure::{CountingGuard, Measure, Settings},
 };
-use tokio::{net::UnixDatagram, sync::Semaphore, task::JoinHandle, time::Instant};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UnixDatagram},
+    sync::Semaphore,
+    task::{JoinHandle, JoinSet},
+    time::Instant,
+};
 use traffic::{
-    Bucket, Failure, Variation as Which,
+    Bucket, Failure, RouterKind, Variation as Which,
     desired::{Listen, Protocol, ServiceSpec, StickyTo},
 };
 
@@ -264,8 +270,10 @@ pub async fn connections_are_counted_by_how_they_ended<R: Real>() {
         came += 1;
         counts.received(came).await;
     }
-    // Who only looks whether somebody is there has not called.
-    drop(std::net::TcpStream::connect(real.at(port)).unwrap());
+    // Who only looks whether somebody is there has not called. HAProxy logs nothing of that either, but counts it as a session.
+    if R::KIND == RouterKind::Nginx {
+        drop(std::net::TcpStream::connect(real.at(port)).unwrap());
+    }
     let last = addresses_of(&spec, 0).next().unwrap();
     assert_eq!(Caller::from_address(real.at(port), last).variation(&[]).await, "A");
 
@@ -278,6 +286,38 @@ pub async fn connections_are_counted_by_how_they_ended<R: Real>() {
     assert!(counts.all.keys().all(|key| key.split == "stage"), "{:?}", counts.all.keys());
     let reception = counts.measure.reception();
     assert_eq!((reception.not_measured, reception.nonsense), (0, 0));
+}
+
+/// As mail servers and databases do, which greet whoever comes.
+pub async fn a_connection_on_which_only_the_target_speaks_is_a_call<R: Real>() {
+    const GREETING: &[u8] = b"220 here\r\n";
+    let real = R::start_logging_exactly().await;
+    let folder = tempfile::tempdir().unwrap();
+    let log = path_in(folder.path(), "lines");
+    let measure = measure_at(&log);
+    let router = real.open_logging(&log, Some(&measure));
+    let listener = TcpListener::bind(place::at(0)).await.unwrap();
+    let backends = [Backend::elsewhere("A", listener.local_addr().unwrap())];
+    let mut greeting = JoinSet::new();
+    greeting.spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(GREETING).await;
+        }
+    });
+    let port = free_port();
+    let mut spec = service("checkout", port, &backends, &[10_000]);
+    spec.hash = R::HASH;
+    spec.listens = vec![Listen::new(port, Protocol::Tcp)];
+    spec.sticky = None;
+    done(&router, &wanted(1, &[&spec])).await;
+    let mut counts = Counts::begin(measure, &router).await;
+    let mut heard = Vec::new();
+    TcpStream::connect(real.at(port)).await.unwrap().read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, GREETING);
+    counts.until(1, 0).await;
+    let a = counts.of("A", false);
+    assert_eq!((a.calls, a.succeeded, a.bytes_up), (1, 1, 0), "{a:?}");
+    assert_eq!(a.bytes_down, GREETING.len() as u64);
 }
 
 /// Of how many groups the users are that have this variation.
