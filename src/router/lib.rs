@@ -100,4 +100,6 @@ pub struct Checked {
     pub refused: Option<String>,
     /// What is ours there and belongs to no service that was wanted last.
     pub left_over: Vec<String>,
+    /// What the router takes, and whoever looks after it should know of.
+    pub warnings: Vec<String>,
 }

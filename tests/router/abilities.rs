@@ -101,6 +101,7 @@ async fn does_what_is_said<R: Real + Named>() {
     let can = R::KIND.abilities();
     assert_eq!((&*found.protocols, found.rule, found.routes), (can.protocols, can.rule, can.routes));
     assert_eq!(found.counts_connections, can.counts_connections);
+    assert_eq!(found.reloads_for, can.reloads_for);
     let sticky =
         [("cookie", can.sticky.cookie), ("header", can.sticky.header), ("address", can.sticky.address)];
     assert!(sticky.iter().all(|(by, can)| found.sticky.contains(by) == *can), "{found:?} {can:?}");

@@ -1,6 +1,9 @@
 //! The README's table of what each kind of router can do for a service: its cells are tried at a router that runs.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use crate::ports::free_address;
 use tokio::{
@@ -8,6 +11,7 @@ use tokio::{
     net::{TcpListener, TcpSocket, UdpSocket},
     sync::watch,
     task::JoinSet,
+    time::timeout,
 };
 use traffic::{
     Bucket, HashFunction, Shares, Table, Variation as Which,
@@ -45,7 +49,8 @@ pub struct Found {
     pub sticky: Vec<&'static str>,
     pub rule: bool,
     pub routes: bool,
-    pub reloads_for_shares: bool,
+    /// Of which a change of shares has it load its configuration anew.
+    pub reloads_for: Vec<Protocol>,
     pub forwards: bool,
     pub counts_connections: bool,
     pub when_refused: &'static str,
@@ -55,14 +60,19 @@ impl Found {
     /// The column as the README has it. `counted`: from what its calls are counted.
     pub fn cells(&self, counted: &str) -> Vec<(&'static str, String)> {
         let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
-        let protocols: Vec<String> =
-            self.protocols.iter().map(|protocol| protocol.name().to_owned()).collect();
+        let names = |protocols: &[Protocol]| -> Vec<&str> {
+            protocols.iter().map(|protocol| protocol.name()).collect()
+        };
+        let reloads = match &*self.reloads_for {
+            some if some.is_empty() || *some == *self.protocols => yes(!some.is_empty()),
+            some => format!("of {}", names(some).join(" and ")),
+        };
         vec![
-            ("takes", protocols.join(", ")),
+            ("takes", names(&self.protocols).join(", ")),
             ("keeps users by", self.sticky.join(", ")),
             ("a header may ask for a variation", yes(self.rule)),
             ("shares a port among services by host and path", yes(self.routes)),
-            ("a change of shares loads the configuration anew", yes(self.reloads_for_shares)),
+            ("a change of shares loads the configuration anew", reloads),
             ("adds `X-Forwarded-For`", yes(self.forwards)),
             ("tells which calls a drain still waits for", yes(self.counts_connections)),
             ("a `GET` that a target refuses goes to", self.when_refused.to_owned()),
@@ -187,13 +197,18 @@ async fn call(at: SocketAddr, from: Option<Ipv4Addr>, request: &str) -> String {
     String::from_utf8(came).unwrap()
 }
 
+/// Asks again where a datagram was lost, as any of them may be.
 async fn over_udp(at: SocketAddr) -> String {
+    const ONCE: Duration = Duration::from_secs(1);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     socket.connect(at).await.unwrap();
-    socket.send(b"who").await.unwrap();
     let mut came = [0; 64];
-    let length = socket.recv(&mut came).await.unwrap();
-    String::from_utf8_lossy(&came[..length]).into_owned()
+    loop {
+        socket.send(b"who").await.unwrap();
+        if let Ok(length) = timeout(ONCE, socket.recv(&mut came)).await {
+            return String::from_utf8_lossy(&came[..length.unwrap()]).into_owned();
+        }
+    }
 }
 
 struct Trial<'r, R> {
@@ -207,13 +222,13 @@ struct Trial<'r, R> {
 pub async fn try_all<R: Router>(router: &R) -> Found {
     let (a, b) = (Backend::start("A").await, Backend::start("B").await);
     let mut trial = Trial { router, a, b, generation: 0 };
-    let reloads_for_shares = trial.reloads_for_shares().await;
+    let [protocols, reloads_for] = trial.protocols().await;
     Found {
-        protocols: trial.protocols().await,
+        protocols,
         sticky: trial.sticky().await,
         rule: trial.rule().await,
         routes: trial.routes().await,
-        reloads_for_shares,
+        reloads_for,
         forwards: trial.forwards().await,
         counts_connections: trial.counts_connections().await,
         when_refused: trial.when_refused().await,
@@ -253,22 +268,33 @@ impl<R: Router> Trial<'_, R> {
         (status, body.to_owned())
     }
 
-    async fn protocols(&mut self) -> Vec<Protocol> {
-        let mut can = Vec::new();
+    /// Those that it takes, and those of which a change of shares has it load its configuration anew.
+    async fn protocols(&mut self) -> [Vec<Protocol>; 2] {
+        let (mut can, mut reloads) = (Vec::new(), Vec::new());
         for protocol in [Protocol::Http, Protocol::Https, Protocol::Tcp, Protocol::Udp] {
-            let at = self.router.at(protocol);
-            let mut spec = self.spec([0, 10_000]);
-            spec.listens = vec![Listen::new(at.port(), protocol)];
-            let Ok(_) = self.does(spec).await else { continue };
-            let answer = match protocol {
-                Protocol::Http | Protocol::Tcp => call(at, None, &request("/", &[])).await,
-                Protocol::Https => self.router.over_tls(at, &request("/", &[])).await,
-                Protocol::Udp => format!("HTTP/1.1 200 \r\n\r\n{}", over_udp(at).await),
-            };
-            assert_eq!(read(&answer), (200, "B"), "it takes {protocol:?}, and that leads to B: {answer}");
+            let [first, second] = [[0, 10_000], [10_000, 0]].map(|shares| {
+                let listens = vec![Listen::new(self.router.at(protocol).port(), protocol)];
+                ServiceSpec { listens, ..self.spec(shares) }
+            });
+            let Ok(_) = self.does(first).await else { continue };
+            assert_eq!(self.answer(protocol).await, (200, "B".to_owned()), "it takes {protocol:?}");
+            let was_reloaded = self.does(second).await.unwrap();
+            assert_eq!(self.answer(protocol).await, (200, "A".to_owned()), "{protocol:?} goes elsewhere");
             can.push(protocol);
+            reloads.extend(was_reloaded.then_some(protocol));
         }
-        can
+        [can, reloads]
+    }
+
+    async fn answer(&self, protocol: Protocol) -> (u16, String) {
+        let at = self.router.at(protocol);
+        let answer = match protocol {
+            Protocol::Http | Protocol::Tcp => call(at, None, &request("/", &[])).await,
+            Protocol::Https => self.router.over_tls(at, &request("/", &[])).await,
+            Protocol::Udp => return (200, over_udp(at).await),
+        };
+        let (status, body) = read(&answer);
+        (status, body.to_owned())
     }
 
     /// By what each of these users gets what the table says.
@@ -348,14 +374,6 @@ impl<R: Router> Trial<'_, R> {
             assert_eq!(read(&answer), (200, says), "{host}{path}");
         }
         true
-    }
-
-    async fn reloads_for_shares(&mut self) -> bool {
-        self.does(self.spec([10_000, 0])).await.unwrap();
-        assert_eq!(self.get("/", &[]).await, (200, "A".to_owned()));
-        let reloads = self.does(self.spec([0, 10_000])).await.unwrap();
-        assert_eq!(self.get("/", &[]).await, (200, "B".to_owned()));
-        reloads
     }
 
     async fn forwards(&mut self) -> bool {

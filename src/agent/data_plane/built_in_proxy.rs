@@ -290,7 +290,7 @@ impl Operations for BuiltInProxy {
         Box::pin(async move {
             match config {
                 Some(_) => Err(unable(&"it is led by tables, and has no configuration to be checked")),
-                None => Ok(Checked { refused: None, left_over: Vec::new() }),
+                None => Ok(Checked { refused: None, left_over: Vec::new(), warnings: Vec::new() }),
             }
         })
     }

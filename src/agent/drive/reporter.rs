@@ -213,7 +213,9 @@ impl Telling {
             OrderWhat::Check => {
                 let checked = front.operations().check(order.config.as_deref().map(Path::new)).await;
                 let checked = checked.map_err(|error| error.to_string())?;
-                Ok(Done { refused: checked.refused, left_over: checked.left_over, ..Done::default() })
+                let warnings: Vec<String> =
+                    checked.warnings.iter().map(|text| format!("warning: {text}")).collect();
+                Ok(Done { text: warnings.join("\n"), refused: checked.refused, left_over: checked.left_over })
             }
             OrderWhat::Repair => {
                 front.repair().await.map(|()| Done::default()).map_err(|trouble| trouble.text)

@@ -395,7 +395,7 @@ impl AwsAlb {
             seen.marks().flat_map(|(_, marks)| &marks.variations).map(|(_, _, group)| group).collect();
         let groups = self.own_groups(&seen.load_balancer).await?;
         left_over.extend(groups.into_values().map(|group| group.arn).filter(|arn| !used.contains(arn)));
-        Ok(Checked { refused: None, left_over })
+        Ok(Checked { refused: None, left_over, warnings: Vec::new() })
     }
 }
 

@@ -136,7 +136,7 @@ impl Custom {
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
         let config = config.map(text_of).transpose()?;
         let CheckedForm { refused, left_over } = self.caller.ask(&Ask::Validate { config }).await?;
-        Ok(Checked { refused, left_over })
+        Ok(Checked { refused, left_over, warnings: Vec::new() })
     }
 
     async fn connections_now(&self, service: &str, variation: &str) -> Result<Option<u64>, RouterError> {

@@ -178,7 +178,7 @@ impl Haproxy {
             }
         }
         left_over.extend(self.files.left_over()?.iter().map(|path| path.display().to_string()));
-        Ok(Checked { refused, left_over })
+        Ok(Checked { refused, left_over, warnings: Vec::new() })
     }
 
     async fn reload_now(&self) -> Result<(), RouterError> {

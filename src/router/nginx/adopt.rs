@@ -1,17 +1,19 @@
 //! What nginx serves today by its operator's own configuration.
 
 use crate::adopt::AdoptError;
-use crate::nginx::config::{Part, adopt, parse};
+use crate::nginx::config::{Part, adopt, id_of, parse, stream_of};
 
-use super::{Include, NGINX, Nginx, process};
+use super::{Include, NGINX, Nginx, process, stream::ids_of};
 use crate::RouterError;
 
 impl Nginx {
     pub(super) async fn adopt_now(&self, service: &str) -> Result<String, RouterError> {
         let unable = |error: AdoptError| RouterError::Unable { router: NGINX, what: error.to_string() };
         let (include, settings) = (&self.settings.include, &self.settings);
-        let ours = Include::read(include)?.and_then(|there| parse(&there.text).ok()).unwrap_or_default();
-        if ours.iter().any(|led| led.name.as_str() == service) {
+        let text = Include::read(include)?.map(|there| there.text).unwrap_or_default();
+        let of_stream = stream_of(&text).map(|file| ids_of(&file)).unwrap_or_default();
+        let of_http = parse(&text).unwrap_or_default();
+        if of_http.iter().any(|led| led.name.as_str() == service) || of_stream.contains(&id_of(service)) {
             return Err(unable(AdoptError::Led { name: service.to_owned() }));
         }
         let (printed, _) = process::print(settings, &settings.config, &self.disk).await?;

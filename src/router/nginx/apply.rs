@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::nginx::config::{
-    Listens, Part, Rendered, listens, listens_of_others, parse_stream, parts_of, render, stream_of,
+    Part, Rendered, listens, listens_of_others, parse_stream, parts_of, render, stream_of,
 };
 use model::traffic::Socket;
 use tokio::time::{Instant, sleep};
@@ -144,7 +144,7 @@ impl Nginx {
         on_disk: Option<&Include>,
         state: &mut State,
     ) -> Result<(), RouterError> {
-        if let Err(error) = self.look_for_ports(&rendered.listens, on_disk).await {
+        if let Err(error) = self.look_for_ports(rendered, on_disk).await {
             let is_refused = matches!(error, RouterError::Refused { .. });
             if is_refused && self.before().exists() && !self.is_loaded(on_disk).await.unwrap_or(false) {
                 // A change that was interrupted is on disk, and would come into force with the next start.
@@ -153,6 +153,8 @@ impl Nginx {
             return Err(error);
         }
         let mut with_new = state.clone();
+        let (had_sessions, has_stream) = (self.stream_ids(on_disk)?, rendered.stream.is_some());
+        with_new.track_sessions(had_sessions.clone(), has_stream);
         let new = folders_of(wanted, &rendered.places);
         for (path, buckets) in new.iter().filter(|(path, _)| !state.folders.contains_key(*path)) {
             with_new.folders.insert(path.clone(), buckets.clone());
@@ -169,6 +171,7 @@ impl Nginx {
         match self.write_and_load(rendered, on_disk).await {
             Ok(()) => {
                 state.leaving = leaving;
+                state.track_sessions(had_sessions, has_stream);
                 self.share(wanted, rendered, state, &BTreeMap::new()).await
             }
             Err(error) => {
@@ -275,12 +278,15 @@ impl Nginx {
     /// nothing at all of those of its operator's own servers, which it would share with ours.
     async fn look_for_ports(
         &self,
-        wanted: &BTreeMap<Socket, Listens>,
+        rendered: &Rendered,
         on_disk: Option<&Include>,
     ) -> Result<(), RouterError> {
         let Some(ours) = self.ports_in_force(on_disk).await? else { return Ok(()) };
-        let new: Vec<_> = wanted.iter().filter(|(at, _)| !ours.contains(at)).collect();
-        if new.is_empty() {
+        let layout = &self.settings.layout;
+        let new: Vec<_> = rendered.listens.iter().filter(|(at, _)| !ours.contains(at)).collect();
+        let ask = layout.ask_stream.filter(|_| rendered.stream.is_some());
+        let ask = ask.filter(|at| !ours.contains(&Socket { port: at.port(), is_udp: false }));
+        if new.is_empty() && ask.is_none() {
             return Ok(());
         }
         // What can't be printed is refused by the check.
@@ -288,10 +294,21 @@ impl Nginx {
         let (printed, _) = printed.unwrap_or_default();
         let include = self.settings.include.display().to_string();
         let others = [false, true].map(|is_udp| listens_of_others(&printed, &include, is_udp));
-        let addresses = &self.settings.layout.listen_on;
+        if let Some(at) = ask
+            && let Some(owner) = holder(&others[0], at, false)
+        {
+            let whose = match owner {
+                PortOwner::Operator => "a server of its operator's",
+                PortOwner::SomebodyElse => "somebody else",
+            };
+            let said = format!(
+                "{whose} has {at}, where it is to be asked about services of TCP and UDP: name a free port as nginx.ask_stream"
+            );
+            return Err(RouterError::Refused { router: NGINX, said });
+        }
         for (at, how) in new {
             let Socket { port, is_udp } = *at;
-            for address in addresses {
+            for address in &layout.listen_on {
                 let owner = holder(&others[usize::from(is_udp)], SocketAddr::new(*address, port), is_udp);
                 match owner {
                     None => {}
@@ -323,9 +340,13 @@ impl Nginx {
         let mut there = [on_disk, before.as_ref()].into_iter().flatten();
         let there = there.find(|there| is_loaded_of(there, &loaded)).filter(|there| there.header.is_whole);
         Ok(there.and_then(|there| {
-            let of_http = listens(&there.text).ok()?.into_iter().map(|port| Socket { port, is_udp: false });
-            let others = stream_of(&there.text).map_or(Ok(Vec::new()), |file| parse_stream(&file)).ok()?;
-            Some(of_http.chain(others.into_iter().flat_map(|service| service.sockets)).collect())
+            let of_tcp = |port| Socket { port, is_udp: false };
+            let mut ports: BTreeSet<Socket> = listens(&there.text).ok()?.into_iter().map(of_tcp).collect();
+            if let Some(file) = stream_of(&there.text) {
+                ports.extend(parse_stream(&file).ok()?.into_iter().flat_map(|service| service.sockets));
+                ports.extend(self.settings.layout.ask_stream.map(|at| of_tcp(at.port())));
+            }
+            Some(ports)
         }))
     }
 

@@ -47,8 +47,8 @@ pub struct OfKey {
 pub struct Sessions {
     /// Of the file that it has loaded.
     pub digest: String,
-    /// Some of those that were asked about go on.
-    pub goes_on: bool,
+    /// Some of those that were asked about are open.
+    pub has_open: bool,
 }
 
 /// An answer.
@@ -74,7 +74,7 @@ impl Door {
         Ok(Asking { door: self, stream: BufReader::new(stream) })
     }
 
-    /// What it has loaded for services of TCP and UDP, and whether sessions under a key go on. It answers one question of a connection.
+    /// What it has loaded for services of TCP and UDP, and whether sessions under a key are open. A connection has one question.
     pub async fn sessions(self, key: &str) -> Result<Sessions, RouterError> {
         let mut stream = self.within("connecting", TcpStream::connect(self.at)).await?;
         let exchange = async {
@@ -86,7 +86,7 @@ impl Door {
         let said = self.within("asking", exchange).await?;
         let words = said.strip_prefix("choirmaster ").and_then(|said| said.trim_end().split_once(' '));
         let answer = words.and_then(|(digest, status)| {
-            Some(Sessions { digest: digest.to_owned(), goes_on: is_reached(status)? })
+            Some(Sessions { digest: digest.to_owned(), has_open: is_reached(status)? })
         });
         answer.ok_or_else(|| nonsense(&said))
     }

@@ -11,17 +11,19 @@
 //!   service has the whole gets a server of ours, which may share its port with servers of the operator's if one of these is the port's
 //!   `default_server`. The include above stands before all of them.
 //! - For services of TCP and UDP its stream module, and `include /etc/nginx/choirmaster.conf.stream;` within `stream { … }` of the main
-//!   configuration, with an empty file of that name. It takes nginx 1.21.4 or newer. This program writes the file beside the include.
+//!   configuration, with an empty file of that name. It takes nginx 1.21.4 or newer. This program writes the file next to the include.
 //! - For services of HTTPS a certificate and its key, or one for each host.
 //! - A folder on a memory file system, which this program makes; nginx's workers must be able to read it.
 //! - The rights of whoever starts nginx: its check opens the logs and certificates of the configuration, and its process is sent
 //!   a signal, unless a command has it load.
-//! - Of nginx's `limit_conn` within `http { … }` nothing holds for services of ours: they have one of their own, which limits nothing
-//!   and counts the calls of each variation that go on, so that the end of a drain is seen. It takes nginx 1.17.6 or newer.
+//! - Of nginx's `limit_conn` within `http { … }` and `stream { … }` nothing holds for services of ours: they have one of their own, which limits
+//!   nothing and counts the calls of each variation that go on, so that the end of a drain is seen. It takes nginx 1.17.6 or newer.
 //! - Where calls are counted, nothing but the log format of ours is written for services of ours: an `access_log` of the operator's for
 //!   all servers isn't theirs any more. See [`crate::measure`].
 //! - `worker_shutdown_timeout` in the main configuration: else a worker that still has a long connection stays for as long as that
-//!   lasts after a configuration was loaded anew, and goes by the one before.
+//!   lasts after a configuration was loaded anew, and goes by the one before. Where TCP is led it is to be as long as connections of TCP may
+//!   last, or left out: each change of their shares is a reload, after which it cuts those that last for so long. [`Operations::check`] warns.
+//!   Each reload leaves as many processes behind as there are workers with such connections.
 //!
 //! # How a wanted state gets there
 //!
@@ -58,7 +60,7 @@ use std::{
 };
 
 pub use self::options::Options;
-use crate::nginx::config::{Layout, id_of, session};
+use crate::nginx::config::{Layout, id_of};
 use tokio::sync::{Mutex, MutexGuard};
 use traffic::{RouterKind, desired::DesiredConfig, observed::ObservedConfig};
 
@@ -166,12 +168,7 @@ impl Nginx {
         variation: &str,
     ) -> Result<Option<u64>, RouterError> {
         let calls = asking.flights(id, variation).await?;
-        let sessions = match self.ask_stream(&session(id, variation)).await? {
-            Some(answer) => Some(u64::from(answer.goes_on)),
-            // It tells nothing of them any more, and some of what was there may go on.
-            None if self.stream_file().exists() && !self.state()?.has(id) => None,
-            None => Some(0),
-        };
+        let sessions = self.sessions_of(id, variation).await?;
         Ok(calls.zip(sessions).map(|(calls, sessions)| calls + sessions))
     }
 
@@ -234,8 +231,10 @@ impl Nginx {
     }
 
     async fn check_now(&self, config: Option<&Path>) -> Result<Checked, RouterError> {
-        let refused = self.refused(config.unwrap_or(&self.settings.config)).await?;
-        Ok(Checked { refused, left_over: self.left_over(&self.state()?)? })
+        let config = config.unwrap_or(&self.settings.config);
+        let refused = self.refused(config).await?;
+        let warnings = if refused.is_none() { self.stream_warnings(config).await? } else { Vec::new() };
+        Ok(Checked { refused, left_over: self.left_over(&self.state()?)?, warnings })
     }
 
     /// Why a configuration isn't to be loaded; none: nginx takes it, and calls come to what is ours of it.

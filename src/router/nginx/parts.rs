@@ -53,12 +53,11 @@ impl Nginx {
     pub(super) async fn unserved(&self, config: &Path) -> Result<Option<String>, RouterError> {
         let Some(include) = Include::read(&self.settings.include)? else { return Ok(None) };
         let (parts, names) = (parts_of(&include.text), names_of(&include.text));
-        let has_stream = stream_of(&include.text).is_some();
-        if parts.is_empty() && names.is_empty() && !has_stream {
+        if parts.is_empty() && names.is_empty() && stream_of(&include.text).is_none() {
             return Ok(None);
         }
         let (printed, warned) = process::print(&self.settings, config, &self.disk).await?;
-        if has_stream && let Some(why) = self.stream_unserved(&printed) {
+        if let Some(why) = self.stream_unserved(&include, &printed)? {
             return Ok(Some(why));
         }
         let path = |part: &Part| self.parts().join(part.file()).display().to_string();

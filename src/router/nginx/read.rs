@@ -50,7 +50,7 @@ impl Nginx {
             return Ok(ObservedConfig { number, left_over, ..ObservedConfig::default() });
         };
         let each = (MOST_KEYS / running.len().max(1)).clamp(1, MOST_KEYS_OF_ONE);
-        let stream = self.stream_seen(include).await?;
+        let stream = self.observe_stream(include).await?;
         let without_http = stream.services.into_iter();
         let mut services: BTreeMap<String, SeenService> =
             without_http.map(|one| (one.name.to_string(), seen(&one.variations, one.table))).collect();
@@ -62,7 +62,7 @@ impl Nginx {
             is_asked_so &= files::asked_there(&self.folder(service), service.variations.len())? == asked;
         }
         // Who may ask for what was changed by somebody else, or is being changed.
-        let number = number.filter(|_| is_asked_so && stream.is_as_noted);
+        let number = number.filter(|_| is_asked_so && stream.is_as_included);
         let left_over = self.left_over(&state)?.into_iter().chain(stream.left_over).collect();
         Ok(ObservedConfig { number, services, left_over })
     }

@@ -1,7 +1,10 @@
 //! What is kept beside the include: by which number nginx was led last, and which buckets belong to which folder, so that they can be
 //! made anew where the memory that they were in is gone.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use crate::nginx::config::Place;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,9 @@ pub struct State {
     pub folders: BTreeMap<String, Buckets>,
     /// What the include before looked into, by which workers may go that end.
     pub leaving: BTreeMap<String, Buckets>,
+    /// The ids of the services of TCP and UDP that went last, where none is left: nothing counts sessions of theirs that may be open.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    untracked_sessions: BTreeSet<String>,
 }
 
 /// What a folder of buckets is to have.
@@ -92,10 +98,20 @@ impl State {
         }
     }
 
-    /// Whether calls of a service go by folders, or went by them before the last load.
-    pub fn has(&self, id: &str) -> bool {
+    /// Notes which services of TCP and UDP there were before a load, and whether there are some after it: then sessions are counted.
+    pub fn track_sessions(&mut self, before: BTreeSet<String>, are_counted: bool) {
+        if are_counted {
+            self.untracked_sessions.clear();
+        } else if !before.is_empty() {
+            self.untracked_sessions = before;
+        }
+    }
+
+    /// Whether sessions of a service may be open that nothing counts. One that takes HTTP by now is drained by its calls alone.
+    pub fn has_untracked_sessions(&self, id: &str) -> bool {
         let mut paths = self.folders.keys().chain(self.leaving.keys());
-        paths.any(|path| path.split_once('/').is_some_and(|(of, _)| of == id))
+        let takes_http = paths.any(|path| path.split_once('/').is_some_and(|(of, _)| of == id));
+        self.untracked_sessions.contains(id) && !takes_http
     }
 
     /// What a folder is to have, by its path below the folder of all; none where nobody looks into it.

@@ -261,7 +261,7 @@ impl Traefik {
         let draft = self.settings.own.join(FILE);
         let is_left = self.settings.folder.is_some() && draft.exists();
         left_over.extend(is_left.then(|| draft.display().to_string()));
-        Ok(Checked { refused: raw.fault(), left_over })
+        Ok(Checked { refused: raw.fault(), left_over, warnings: Vec::new() })
     }
 }
 

@@ -46,7 +46,7 @@ pub async fn all_to_b<R: Real>() -> (ServiceSpec, Backend, TcpListener) {
 pub async fn calls_that_go_on_are_counted_also_in_processes_that_were_replaced<R: Real>() {
     // What comes over TLS is counted as what doesn't.
     for protocol in [Protocol::Http, Protocol::Tcp] {
-        let told_of = |connections| Some(R::told_of(protocol, connections));
+        let reported = |connections| Some(R::reported(protocol, connections));
         let real = R::start().await;
         let router = real.open();
         let (mut spec, _stable, listener) = all_to_b::<R>().await;
@@ -57,23 +57,23 @@ pub async fn calls_that_go_on_are_counted_also_in_processes_that_were_replaced<R
         assert_eq!((count("A").await, count("B").await), (Some(0), Some(0)));
         let first = begin(port, &listener).await;
         let second = begin(port, &listener).await;
-        wait_until("both are counted", async || count("B").await == told_of(2)).await;
+        wait_until("both are counted", async || count("B").await == reported(2)).await;
         assert_eq!(count("A").await, Some(0));
 
         let next = with_shares(&spec, &[10_000, 0]);
         let was_reloaded = done(&router, &wanted(2, &[&next])).await.was_reloaded;
         assert_eq!(was_reloaded, R::reloads_for_shares(protocol));
-        assert_eq!(count("B").await, told_of(2), "a change of shares cuts nothing");
+        assert_eq!(count("B").await, reported(2), "a change of shares cuts nothing");
         router.reload().await.unwrap();
-        assert_eq!(count("B").await, told_of(2), "nor does a reload, and they are seen where they are");
+        assert_eq!(count("B").await, reported(2), "nor does a reload, and they are seen where they are");
         end(first).await;
-        wait_until("one is left", async || count("B").await == told_of(1)).await;
+        wait_until("one is left", async || count("B").await == reported(1)).await;
         // Also once the variation is gone from what is wanted.
         let mut alone = next.clone();
         alone.variations.truncate(1);
         alone.table = traffic::Table::new(&traffic::Shares::new([10_000]).unwrap());
         assert!(done(&router, &wanted(3, &[&alone])).await.was_reloaded);
-        assert_eq!(count("B").await, told_of(1));
+        assert_eq!(count("B").await, reported(1));
         end(second).await;
         wait_until("none is left", async || count("B").await == Some(0)).await;
     }

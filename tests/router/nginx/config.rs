@@ -159,6 +159,26 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
         "TCP:5433" $cm_DB_session;
         "UDP:53" $cm_DNS_session;
     }
+    map "$protocol:$server_port" $cm_key {
+        default "";
+        "TCP:5432" "release-7$remote_addr";
+        "TCP:5433" "release-7$remote_addr";
+        "UDP:53" "release-7$remote_addr:$remote_port";
+    }
+    split_clients "${cm_key}" $cm_high { … * 99; }
+    split_clients "${cm_key}#" $cm_low { … * 99; }
+    map "$protocol:$server_port" $cm_bucket {
+        default "";
+        "TCP:5432" "0.0.$cm_high.$cm_low";
+        "TCP:5433" "0.0.$cm_high.$cm_low";
+        "UDP:53" "0.1.$cm_high.$cm_low";
+    }
+    geo $cm_bucket $cm_variation {
+        ranges;
+        default 0;
+        0.0.0.0-0.0.4.99 1;
+        0.1.0.0-0.1.4.99 1;
+    }
     server {
         listen 127.0.0.1:8098 proxy_protocol;
         access_log off;
@@ -167,22 +187,14 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
         limit_conn_log_level info;
         return "choirmaster DIGEST $limit_conn_status\n";
     }
-    map "$status:$bytes_received" $cm_call { default 1; "200:0" ""; }
+    map "$status:$bytes_received:$bytes_sent" $cm_call { default 1; "200:0:0" ""; }
     split_clients "$msec$connection" $cm_lane { … * 0; }
     map $cm_call$cm_lane $cm_lane0 { default ""; 10 1; }
     map $cm_call$cm_lane $cm_lane1 { default ""; 11 1; }
 
     # service db
     map $server_port $cm_DB_service { default "db"; }
-    map $connection $cm_DB_key { default "$remote_addr"; }
-    split_clients "release-7${cm_DB_key}" $cm_DB_h { … * 99; }
-    split_clients "release-7${cm_DB_key}#" $cm_DB_l { … * 99; }
-    map $cm_DB_h $cm_DB_bucket { default "0.$cm_DB_h.0.$cm_DB_l"; }
-    geo $cm_DB_bucket $cm_DB_to {
-        ranges;
-        default cm_DB_0;
-        0.0.0.0-0.4.0.99 cm_DB_1;
-    }
+    map $cm_variation $cm_DB_to { default "cm_DB_$cm_variation"; }
     map $cm_DB_to $cm_DB_name { default ""; cm_DB_0 "A"; cm_DB_1 "B"; }
     map $cm_DB_to $cm_DB_session { default ""; cm_DB_0 "DB:HASH-OF-A"; cm_DB_1 "DB:HASH-OF-B"; }
     upstream cm_DB_0 {
@@ -191,7 +203,7 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
     upstream cm_DB_1 {
         server [::1]:9111 max_fails=2 fail_timeout=2s;
     }
-    log_format cm_DB 'cm1|s|db|$cm_DB_name|$cm_DB_h$cm_DB_l|$msec|$status|$session_time|'
+    log_format cm_DB 'cm1|s|db|$cm_DB_name|$cm_high$cm_low|$msec|$status|$session_time|'
         '$bytes_received|$bytes_sent|$upstream_addr|$pid';
     server {
         listen 127.0.0.1:5432;
@@ -202,6 +214,7 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
         limit_conn_dry_run on;
         proxy_connect_timeout 1s;
         proxy_next_upstream_tries 3;
+        proxy_protocol off;
         proxy_timeout 1h;
         proxy_half_close on;
         proxy_pass $cm_DB_to;
@@ -209,15 +222,7 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
 
     # service dns
     map $server_port $cm_DNS_service { default "dns"; }
-    map $connection $cm_DNS_key { default "$remote_addr:$remote_port"; }
-    split_clients "release-7${cm_DNS_key}" $cm_DNS_h { … * 99; }
-    split_clients "release-7${cm_DNS_key}#" $cm_DNS_l { … * 99; }
-    map $cm_DNS_h $cm_DNS_bucket { default "0.$cm_DNS_h.0.$cm_DNS_l"; }
-    geo $cm_DNS_bucket $cm_DNS_to {
-        ranges;
-        default cm_DNS_0;
-        0.0.0.0-0.4.0.99 cm_DNS_1;
-    }
+    map $cm_variation $cm_DNS_to { default "cm_DNS_$cm_variation"; }
     map $cm_DNS_to $cm_DNS_name { default ""; cm_DNS_0 "A"; cm_DNS_1 "B"; }
     map $cm_DNS_to $cm_DNS_session { default ""; cm_DNS_0 "DNS:HASH-OF-A"; cm_DNS_1 "DNS:HASH-OF-B"; }
     upstream cm_DNS_0 {
@@ -234,6 +239,7 @@ fn the_file_of_services_of_tcp_and_udp_is_this_text() {
         limit_conn_dry_run on;
         proxy_connect_timeout 1s;
         proxy_next_upstream_tries 3;
+        proxy_protocol off;
         proxy_timeout 30s;
         proxy_pass $cm_DNS_to;
     }
@@ -263,7 +269,7 @@ fn the_line_that_is_missing_for_services_of_tcp_and_udp_is_said() {
     let printed = |main: &str| format!("# configuration file /etc/nginx/nginx.conf:\n{main}\n");
     let path = "/etc/nginx/choirmaster.conf.stream";
     let said = |main: &str| stream_not_included(path, &printed(main)).unwrap();
-    insta::assert_snapshot!(said("http { server { listen 80; } }"), @"services of TCP and UDP stand in /etc/nginx/choirmaster.conf.stream, and nginx doesn't include it: add `stream { include /etc/nginx/choirmaster.conf.stream; }` beside http { … }, and where it doesn't know that word, its stream module (libnginx-mod-stream in Debian and Ubuntu)");
+    insta::assert_snapshot!(said("http { server { listen 80; } }"), @"services of TCP and UDP stand in /etc/nginx/choirmaster.conf.stream, and nginx doesn't include it: add `stream { include /etc/nginx/choirmaster.conf.stream; }` next to http { … }, and where it doesn't know that word, its stream module (libnginx-mod-stream in Debian and Ubuntu)");
     insta::assert_snapshot!(said("stream { server { listen 53 udp; return a; } }"), @"services of TCP and UDP stand in /etc/nginx/choirmaster.conf.stream, and nginx doesn't include it: add `include /etc/nginx/choirmaster.conf.stream;` to stream { … }");
     let included =
         printed("stream { include /etc/nginx/*.stream; }") + &format!("# configuration file {path}:\n\n");
@@ -284,14 +290,19 @@ fn a_change_by_hand_of_the_file_is_told_from_the_include() {
     let there = |text: &str| parse_stream(text).unwrap().remove(0);
     assert_eq!(there(&file).table.hundredths(), [9_500, 500]);
     let edited =
-        file.replace("0.0.0.0-0.4.0.99", "0.0.0.0-0.89.0.99").replace("127.0.0.1:9101", "127.0.0.1:9102");
+        file.replace("0.0.0.0-0.0.4.99", "0.0.0.0-0.0.89.99").replace("127.0.0.1:9101", "127.0.0.1:9102");
     assert_eq!(there(&edited).table.hundredths(), [1_000, 9_000]);
     assert_eq!(there(&edited).variations[0].1, [word("127.0.0.1:9102")]);
     assert_eq!(stream_digest(&edited), stream_digest(&file), "its head stays as it was");
     assert_ne!(stream_of(&rendered.text(1)), Some(edited));
     assert_eq!((stream_digest(""), stream_of("")), (None, None));
-    for spoiled in ["0.0.0.0-0.100.0.0", "0.0.0.0", "0.5.0.0-0.4.0.0x", "0.9.0.0-0.4.0.0"] {
-        parse_stream(&file.replace("0.0.0.0-0.4.0.99", spoiled)).unwrap_err();
+    for spoiled in ["0.0.0.0-0.0.100.0", "0.0.0.0", "0.0.5.0-0.0.4.0x", "0.0.9.0-0.0.4.0", "0.0.0.0-0.1.4.99"]
+    {
+        parse_stream(&file.replace("0.0.0.0-0.0.4.99", spoiled)).unwrap_err();
+    }
+    for (good, spoiled) in [("0.0.0.0-0.0.4.99 1", "0.0.0.0-0.0.4.99 2"), ("\"0.0.$cm_high", "\"0.$cm_high")]
+    {
+        parse_stream(&file.replace(good, spoiled)).unwrap_err();
     }
     for cut in (0..file.len()).filter(|cut| file.is_char_boundary(*cut)) {
         let _ = (parse_stream(&file[..cut]), stream_digest(&file[..cut]));

@@ -93,7 +93,7 @@ impl<P: Program> AnyNginx<P> {
             .concat();
         let config = format!(
             "{module}{user}daemon off;\nworker_processes {workers};\npid {at}/nginx.pid;\nerror_log {at}/error.log;\n\
-             worker_shutdown_timeout 10s;\nevents {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}{http}\
+             worker_shutdown_timeout 10m;\nevents {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}{http}\
              server {{ listen 127.0.0.1:{others}; location / {{ return 200 others; }} }}\n  \
              include {at}/choirmaster.conf;\n  include {at}/others.conf;\n}}\n\
              stream {{\n  include {at}/choirmaster.conf.stream;\n}}\n"
@@ -152,7 +152,7 @@ impl<P: Program> Real for AnyNginx<P> {
         !protocol.is_http()
     }
 
-    fn told_of(protocol: Protocol, connections: u64) -> u64 {
+    fn reported(protocol: Protocol, connections: u64) -> u64 {
         if protocol.is_http() { connections } else { connections.min(1) }
     }
 

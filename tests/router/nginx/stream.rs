@@ -192,7 +192,7 @@ async fn what_nobody_includes_is_refused_with_the_line_that_is_missing() {
     let on_disk = real.on_disk();
     for (generation, missing, said) in [
         (2, "", format!("add `include {file};` to stream {{ … }}")),
-        (3, "stream {}\n", format!("add `stream {{ include {file}; }}` beside http {{ … }}")),
+        (3, "stream {}\n", format!("add `stream {{ include {file}; }}` next to http {{ … }}")),
     ] {
         without(&real, missing);
         let refused = router.apply(&wanted(generation, &[&shop, &spec])).await.unwrap_err();
@@ -240,7 +240,7 @@ async fn what_was_changed_by_hand_in_the_file_is_seen_and_repaired() {
     let written = fs::read_to_string(&path).unwrap();
     assert!(stream_digest(&written).is_some());
     for is_loaded in [false, true] {
-        let edited = written.replace("0.0.0.0-0.39.0.99", "0.0.0.0-0.19.0.99");
+        let edited = written.replace("0.0.0.0-0.0.39.99", "0.0.0.0-0.0.19.99");
         assert_ne!(edited, written);
         fs::write(&path, edited).unwrap();
         if is_loaded {
@@ -258,6 +258,15 @@ async fn what_was_changed_by_hand_in_the_file_is_seen_and_repaired() {
         assert!(done(&router, &wanted).await.was_reloaded);
         assert_eq!(fs::read_to_string(&path).unwrap(), written);
     }
+    // One that was emptied serves nobody with the next load, which is refused for that.
+    fs::write(&path, "").unwrap();
+    let refused = router.check(None).await.unwrap().refused.expect("it is no more what it is to be");
+    assert!(refused.contains("`choirmaster router repair` writes it again"), "{refused}");
+    let refused = router.reload().await.unwrap_err();
+    assert!(matches!(refused, RouterError::Refused { .. }), "{refused}");
+    assert!(["A", "B"].contains(&&*Caller::new(real.at(port)).variation(&[]).await));
+    done(&router, &wanted).await;
+    assert_eq!(router.check(None).await.unwrap().refused, None);
     // One that is gone, and one that was put there, are what nobody wanted.
     fs::remove_file(&path).unwrap();
     assert!(!differences(&wanted, &router.read().await.unwrap()).is_empty());
@@ -352,7 +361,106 @@ async fn sessions_that_outlive_all_services_of_their_kind_are_not_taken_for_none
     done(&router, &wanted(2, &[&shop])).await;
     // Nothing is loaded any more that would tell; of HTTP there is.
     assert_eq!((count("checkout").await, count("shop").await), (None, Some(0)));
+    // Also of what took HTTP and has gone, and whatever was loaded since.
+    let other = ServiceSpec { name: "other".parse().unwrap(), ..shop.clone() };
+    done(&router, &wanted(3, &[&other])).await;
+    done(&router, &wanted(4, &[])).await;
+    let counts = [count("checkout").await, count("shop").await, count("other").await];
+    assert_eq!(counts, [None, Some(0), Some(0)]);
+    // Once there are such services again, it is told of them.
+    done(&router, &wanted(5, &[&spec])).await;
+    assert!(count("checkout").await.is_some());
     end(goes_on).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_it_is_asked_about_sessions_may_be_somebody_elses_until_there_are_some() {
+    let real = RealNginx::start().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let [http, tcp] = [free_port(), free_port()];
+    let shop =
+        ServiceSpec { name: "shop".parse().unwrap(), ..service("shop", http, &backends, &[0, 10_000]) };
+    let spec = over(Protocol::Tcp, tcp, &backends, &[0, 10_000]);
+    // Takes calls there, and never says a word.
+    let theirs = TcpListener::bind(real.settings().layout.ask_stream.unwrap()).await.unwrap();
+    done(&router, &wanted(1, &[&shop])).await;
+    assert_eq!(router.connections("shop", "B").await.unwrap(), Some(0));
+    let on_disk = real.on_disk();
+    let refused = router.apply(&wanted(2, &[&shop, &spec])).await.unwrap_err();
+    assert!(
+        matches!(&refused, RouterError::Refused { said, .. } if said.contains("nginx.ask_stream")),
+        "{refused}"
+    );
+    assert_eq!(real.on_disk(), on_disk, "the one before stays");
+    assert_eq!(Caller::new(real.at(http)).variation(&[]).await, "B");
+    drop(theirs);
+    done(&router, &wanted(3, &[&shop, &spec])).await;
+    assert_eq!(Caller::new(real.at(tcp)).variation(&[]).await, "B");
+    assert_eq!(router.connections("shop", "B").await.unwrap(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_warns_of_what_cuts_connections_after_each_change_of_shares() {
+    let real = RealNginx::start().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let shop = service("shop", free_port(), &backends, &[0, 10_000]);
+    done(&router, &wanted(1, &[&shop])).await;
+    let warnings = async || router.check(None).await.unwrap().warnings;
+    assert_eq!(warnings().await, [""; 0], "without services of TCP nothing is cut");
+    done(&router, &wanted(2, &[&shop, &over(Protocol::Tcp, free_port(), &backends, &[0, 10_000])])).await;
+    let [warning] = &warnings().await[..] else { panic!("one") };
+    assert!(warning.starts_with("worker_shutdown_timeout 10m: "), "{warning}");
+    let path = real.path("nginx.conf");
+    let config = fs::read_to_string(&path).unwrap();
+    for (time, is_told) in [("0", false), ("1h", true)] {
+        fs::write(&path, config.replace("timeout 10m;", &format!("timeout {time};"))).unwrap();
+        assert_eq!(!warnings().await.is_empty(), is_told, "{time}");
+    }
+    without(&real, "worker_shutdown_timeout 1h;\n");
+    assert_eq!(warnings().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_its_operator_says_for_all_servers_of_the_stream_is_not_said_to_targets() {
+    let mut real = RealNginx::start().await;
+    let path = real.path("nginx.conf");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(&path, config.replace("stream {", "stream {\n  proxy_protocol on;")).unwrap();
+    real.start_again().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let port = free_port();
+    done(&router, &wanted(1, &[&over(Protocol::Tcp, port, &backends, &[0, 10_000])])).await;
+    assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "B");
+}
+
+/// They share one index of buckets, and keep apart in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_with_other_shares_are_told_apart_and_change_each_by_itself() {
+    const MANY: u16 = 300;
+    let real = RealNginx::start().await;
+    let router = real.open();
+    let backends = Backend::start_all(["A", "B"]).await;
+    let mut specs: Vec<ServiceSpec> = Vec::new();
+    for at in 0..MANY {
+        let shares = if at % 2 == 0 { [10_000, 0] } else { [0, 10_000] };
+        let spec = over(Protocol::Tcp, free_port(), &backends, &shares);
+        specs.push(ServiceSpec { name: format!("service{at:03}").parse().unwrap(), ..spec });
+    }
+    let all = |generation, specs: &[ServiceSpec]| wanted(generation, &specs.iter().collect::<Vec<_>>());
+    done(&router, &all(1, &specs)).await;
+    let port = |spec: &ServiceSpec| spec.listens[0].port;
+    for at in [0, 1, 255, 256, 257, usize::from(MANY) - 1] {
+        let said = Caller::new(real.at(port(&specs[at]))).variation(&[]).await;
+        assert_eq!(said, if at % 2 == 0 { "A" } else { "B" }, "{at}");
+    }
+    specs[256] = with_shares(&specs[256], &[0, 10_000]);
+    done(&router, &all(2, &specs)).await;
+    for (at, name) in [(0, "A"), (256, "B"), (258, "A")] {
+        assert_eq!(Caller::new(real.at(port(&specs[at]))).variation(&[]).await, name, "{at}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,7 +47,7 @@
 //!   stand in one), which answers 404 for what is nobody's. Of a host whose other paths no service has, the server is the operator's: what
 //!   is ours there are locations in a file of their own, which they include.
 //!
-//! - Services of TCP and UDP stand in a file beside it, for the operator's `stream { … }`; what it says is described in `stream.rs`.
+//! - Services of TCP and UDP stand in a file next to it, for the operator's `stream { … }`; what it says is described in `stream.rs`.
 //!
 //! Deliberately not here: health of targets beyond nginx's own `max_fails`; HTTP/2 towards callers; TLS that is passed on unopened; PROXY
 //! headers; adopting what the operator's `stream { … }` serves.
@@ -73,11 +73,13 @@ pub use self::{
     parts::{PART_HEAD, Part, keeps_apart, names_of, not_included, parts_of},
     render::{Place, RenderError, Rendered, render},
     sites::Listens,
-    stream::{StreamService, parse_stream, session, stream_digest, stream_not_included, stream_of},
+    stream::{
+        StreamService, parse_stream, session, shutdown_timeout, stream_digest, stream_not_included, stream_of,
+    },
 };
 use crate::log_line::LogPath;
 
-/// What the name of the file of services of TCP and UDP has behind that of the include, after a point.
+/// The file of services of TCP and UDP is called as the include, with a point and this after it.
 pub const STREAM_ENDING: &str = "stream";
 
 /// What the include needs to know beside the wanted state.

@@ -137,7 +137,7 @@ pub fn render(wanted: &DesiredConfig, layout: &Layout) -> Result<Rendered, Rende
         }
     }
     let stream = stream::render(&without_http, layout, lanes);
-    body.push_str(&stream::noted(stream.as_deref()));
+    body.push_str(&stream::commented(stream.as_deref()));
     body.push_str(&noted(&parts));
     Ok(Rendered { digest: digest_of(&body), places, parts, stream, listens, body })
 }
@@ -220,7 +220,8 @@ impl Text {
     ) -> Self {
         let mut text = Self(format!("\n# service {}\n", service.name));
         text.key(service, id);
-        text.split(service.salt.as_str(), id);
+        let digits = [format!("$cm_{id}_h"), format!("$cm_{id}_l")];
+        text.split(&format!("{}${{cm_{id}_key}}", service.salt), digits.each_ref().map(String::as_str));
         text.names(&service.variations, id, "$proxy_host");
         if layout.log.is_some() {
             text.log_format(service, id);

@@ -3,30 +3,41 @@
 //! ```nginx
 //! # Made by choirmaster; changes by hand are seen and undone. What is yours goes into another file.
 //! # digest 5b0f7c2a91e4d366
-//! map $connection $cm_1f00_key { default "$connection $msec"; }
-//! split_clients "release-7${cm_1f00_key}" $cm_1f00_h { 1% 00; 1% 01; …; * 99; }
-//! split_clients "release-7${cm_1f00_key}#" $cm_1f00_l { 1% 00; 1% 01; …; * 99; }
-//! map $cm_1f00_h $cm_1f00_bucket { default "0.$cm_1f00_h.0.$cm_1f00_l"; }
-//! geo $cm_1f00_bucket $cm_1f00_to { ranges; default cm_1f00_0; 0.0.0.0-0.4.0.99 cm_1f00_1; }
+//! map "$protocol:$server_port" $cm_key { default ""; "TCP:5432" "release-7$connection $msec"; … }
+//! split_clients "${cm_key}" $cm_high { 1% 00; 1% 01; …; * 99; }
+//! split_clients "${cm_key}#" $cm_low { 1% 00; 1% 01; …; * 99; }
+//! map "$protocol:$server_port" $cm_bucket { default ""; "TCP:5432" "0.0.$cm_high.$cm_low"; … }
+//! geo $cm_bucket $cm_variation { ranges; default 0; 0.0.0.0-0.0.4.99 1; … }
+//! map $cm_variation $cm_1f00_to { default "cm_1f00_$cm_variation"; }
 //! upstream cm_1f00_0 { server 127.0.0.1:9101; … }
 //! upstream cm_1f00_1 { server 127.0.0.1:9111; … }
 //! server { listen 127.0.0.1:5432; proxy_pass $cm_1f00_to; }
 //! ```
 //!
-//! - **A change of shares is a load.** A stream can't look for a file, so the table stands in the configuration: as ranges of addresses, which
-//!   nginx finds without a walk over them. Connections that were accepted stay where they are; none is lost by a load.
+//! - **A change of shares is a reload.** A stream can't look for a file, so the tables stand in the configuration: as ranges of addresses, of
+//!   which nginx has an index. The index takes 512 KiB in each process, so all services share one: the first two parts of an address are the
+//!   place of the service in the file, the others its bucket.
+//! - **A reload cuts no connection by itself**: the workers that were replaced go on with those that they have accepted, for as long as these
+//!   last, or until the operator's `worker_shutdown_timeout` cuts them ([`shutdown_timeout`]).
 //! - **Who is known by what.** Without a key each connection of TCP goes to any variation, and each flow of UDP: its key is the address and
 //!   port that it comes from, so that whichever worker reads a datagram gives it the same variation, and the same target.
-//! - **Of UDP, answers that are on their way at a load are lost**: the workers that end have closed the socket by which they would go.
+//! - **Of UDP, answers that are on their way at a reload are lost**: the workers that end have closed the socket by which they would go.
 //!   The next datagram of a flow comes to its variation by the new table.
 //! - **The end of a drain is seen**, as in HTTP, by `limit_conn`. A stream has no paths, so its server of ours is asked with a PROXY header, whose
 //!   address of the caller is the key: of hexadecimal digits and colons, which nginx takes as they are.
 //! - **Half-closed connections stay open** (`proxy_half_close`): else callers who say that nothing more will come get no answer.
-//! - **What isn't known.** Whether a target refused datagrams, or broke a connection that it had taken: nginx logs either as a session that
-//!   ended in order. So sessions of UDP are in no count. Nor does nginx say how many sessions ended, and so lines of theirs are lost unseen.
+//! - **What counts.** A session of TCP failed if no target took the connection (status 502, or no target left). One in which no byte came from
+//!   either side is no call: somebody tried whether the port is open. Every other one succeeded, also where the target broke it off: nginx
+//!   logs that as an end in order, or with status 500, as it does where the caller broke it off.
+//! - **What isn't known.** Whether a target refused datagrams: nginx logs that as a session that ended in order. So sessions of UDP are in no
+//!   count. Nor does nginx say how many sessions ended, and so nobody knows how many of their log lines are lost.
 //! - All of the file stands in the include too, as comments, so that both follow from it.
 
-use std::{collections::BTreeSet, fmt::Write as _, net::SocketAddr};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 use super::{
     Layout, adopt,
@@ -44,11 +55,14 @@ use traffic::{
     desired::{Listen, Name, Protocol, Service, Target},
 };
 
-/// What comes before the file in the include.
-const NOTED: &str = "#stream";
+/// The line before the comments of the include that have the file.
+const MARKER: &str = "#stream";
 
-/// As in HTTP.
-const FLIGHTS: &str = "choirmaster_sessions";
+/// The memory in which each open session stands under its variation.
+const SESSIONS: &str = "choirmaster_sessions";
+
+/// What a session is known by before it is known which service it is of.
+const SOCKET: &str = "\"$protocol:$server_port\"";
 
 /// Limits as the embedded proxy has them.
 const CONNECT: &str = "1s";
@@ -68,12 +82,12 @@ pub struct StreamService {
 pub(super) fn render(services: &[&Service], layout: &Layout, lanes: usize) -> Option<String> {
     let ask = layout.ask_stream.filter(|_| !services.is_empty())?;
     let mut text = Text(String::new());
-    push_frame(&mut text, services, ask);
-    // What was no call has no lane.
+    push_tables(&mut text, services);
+    push_own_server(&mut text, ask);
+    // A session that is no call has no lane.
     let lanes = lanes.max(2);
     if layout.log.is_some() {
-        // Nobody called who said nothing, unless that couldn't be heard.
-        text.line("map \"$status:$bytes_received\" $cm_call { default 1; \"200:0\" \"\"; }");
+        text.line("map \"$status:$bytes_received:$bytes_sent\" $cm_call { default 1; \"200:0:0\" \"\"; }");
         push_lanes(&mut text.0, lanes, "$msec$connection", Some("$cm_call"));
     }
     for service in services {
@@ -93,26 +107,68 @@ fn answer(digest: &str) -> String {
     format!("\"choirmaster {digest} $limit_conn_status\\n\"")
 }
 
-/// By what sessions of a variation are counted while they go on. It can stand in a PROXY header.
+/// By what sessions of a variation are counted while they are open. It can stand in a PROXY header.
 #[must_use]
 pub fn session(id: &str, variation: &str) -> String {
     format!("{id}:{}", id_of(variation))
 }
 
-/// What stands there once, whatever services there are.
-fn push_frame(text: &mut Text, services: &[&Service], ask: SocketAddr) {
-    text.line(&format!("limit_conn_zone $cm_session zone={FLIGHTS}:{FLIGHTS_ROOM};"));
-    text.line("map \"$protocol:$server_port\" $cm_session {\n    default $proxy_protocol_addr;");
-    for service in services {
-        let id = id_of(service.name.as_str());
-        for Socket { port, is_udp } in service.listens.iter().map(Listen::socket) {
-            let protocol = if is_udp { Protocol::Udp } else { Protocol::Tcp };
-            text.line(&format!("    \"{}:{port}\" $cm_{id}_session;", protocol.name()));
+/// What all services share: who a session is known by, its bucket, and the number of the variation that has it.
+fn push_tables(text: &mut Text, services: &[&Service]) {
+    text.line(&format!("limit_conn_zone $cm_session zone={SESSIONS}:{FLIGHTS_ROOM};"));
+    let sessions = |_: u16, service: &Service| format!("$cm_{}_session", id_of(service.name.as_str()));
+    push_by_socket(text, services, ("$cm_session", "$proxy_protocol_addr"), sessions);
+    let keys = |_: u16, service: &Service| {
+        let key = match (&service.sticky, service.protocol().is_udp()) {
+            (Some(_), _) => "$remote_addr",
+            (None, true) => "$remote_addr:$remote_port",
+            (None, false) => "$connection $msec",
+        };
+        format!("\"{}{key}\"", service.salt)
+    };
+    push_by_socket(text, services, ("$cm_key", "\"\""), keys);
+    text.split("${cm_key}", ["$cm_high", "$cm_low"]);
+    let buckets = |place: u16, _: &Service| {
+        let [high, low] = place.to_be_bytes();
+        format!("\"{high}.{low}{DIGITS}\"")
+    };
+    push_by_socket(text, services, ("$cm_bucket", "\"\""), buckets);
+    text.line("geo $cm_bucket $cm_variation {\n    ranges;\n    default 0;");
+    for (place, service) in (0..).zip(services) {
+        for run in service.table.runs().into_iter().filter(|run| !run.variation.is_stable()) {
+            let (from, to) = (bucket_address(place, run.from), bucket_address(place, run.to - 1));
+            text.line(&format!("    {from}-{to} {};", run.variation.0));
         }
     }
     text.line("}");
+}
+
+/// A variable that has a value of the service whose socket a session came to. `value`: by the place of the service, and itself.
+fn push_by_socket(
+    text: &mut Text,
+    services: &[&Service],
+    (variable, default): (&str, &str),
+    value: impl Fn(u16, &Service) -> String,
+) {
+    text.line(&format!("map {SOCKET} {variable} {{\n    default {default};"));
+    for (place, service) in (0..).zip(services.iter().copied()) {
+        for socket in service.listens.iter().map(Listen::socket) {
+            text.line(&format!("    \"{}\" {};", socket_name(socket), value(place, service)));
+        }
+    }
+    text.line("}");
+}
+
+/// What [`SOCKET`] is for a session that came there.
+fn socket_name(Socket { port, is_udp }: Socket) -> String {
+    let protocol = if is_udp { Protocol::Udp } else { Protocol::Tcp };
+    format!("{}:{port}", protocol.name())
+}
+
+/// The server that is asked.
+fn push_own_server(text: &mut Text, ask: SocketAddr) {
     text.line(&format!("server {{\n    listen {ask} proxy_protocol;\n    access_log off;"));
-    text.line(&format!("    limit_conn {FLIGHTS} 1;\n    limit_conn_dry_run on;"));
+    text.line(&format!("    limit_conn {SESSIONS} 1;\n    limit_conn_dry_run on;"));
     text.line(&format!("    limit_conn_log_level info;\n    return {};\n}}", answer("")));
 }
 
@@ -122,15 +178,7 @@ fn push_service(text: &mut Text, service: &Service, layout: &Layout, lanes: usiz
     text.line(&format!("\n# service {name}"));
     // For whoever reads whose this is: nothing asks for it.
     text.line(&format!("map $server_port $cm_{id}_service {{ default \"{name}\"; }}"));
-    let key = match (&service.sticky, is_udp) {
-        (Some(_), _) => "$remote_addr",
-        (None, true) => "$remote_addr:$remote_port",
-        (None, false) => "$connection $msec",
-    };
-    text.line(&format!("map $connection $cm_{id}_key {{ default \"{key}\"; }}"));
-    text.split(service.salt.as_str(), &id);
-    text.line(&format!("map $cm_{id}_h $cm_{id}_bucket {{ default \"0.$cm_{id}_h.0.$cm_{id}_l\"; }}"));
-    push_table(text, &service.table, &id);
+    text.line(&format!("map $cm_variation $cm_{id}_to {{ default \"cm_{id}_$cm_variation\"; }}"));
     text.names(&service.variations, &id, &format!("$cm_{id}_to"));
     let mut sessions = String::new();
     for (at, variation) in service.variations.iter().enumerate() {
@@ -158,9 +206,11 @@ fn push_service(text: &mut Text, service: &Service, layout: &Layout, lanes: usiz
     if let Some(log) = log {
         text.access_logs(log, &format!("cm_{id}"), lanes);
     }
-    // It holds nobody up: what is beyond it passes all the same.
-    text.line(&format!("    limit_conn {FLIGHTS} {MOST_FLIGHTS};\n    limit_conn_dry_run on;"));
+    // Nobody is refused: sessions beyond it pass all the same.
+    text.line(&format!("    limit_conn {SESSIONS} {MOST_FLIGHTS};\n    limit_conn_dry_run on;"));
     text.line(&format!("    proxy_connect_timeout {CONNECT};\n    proxy_next_upstream_tries {TRIES};"));
+    // What its operator says for all servers of the stream isn't what these targets expect.
+    text.line("    proxy_protocol off;");
     if is_udp {
         text.line(&format!("    proxy_timeout {IDLE_OF_UDP};"));
     } else {
@@ -169,31 +219,25 @@ fn push_service(text: &mut Text, service: &Service, layout: &Layout, lanes: usiz
     text.line(&format!("    proxy_pass $cm_{id}_to;\n}}"));
 }
 
-/// Which upstream each bucket leads to. A bucket is written as an address, its two digits in front as the second part of four and those
-/// behind as the last: nginx finds those of the first two parts at once, and looks through the ranges of these alone.
-fn push_table(text: &mut Text, table: &Table, id: &str) {
-    text.line(&format!("geo $cm_{id}_bucket $cm_{id}_to {{\n    ranges;\n    default cm_{id}_0;"));
-    for run in table.runs().into_iter().filter(|run| !run.variation.is_stable()) {
-        let (from, to) = (bucket_address(run.from), bucket_address(run.to - 1));
-        text.line(&format!("    {from}-{to} cm_{id}_{};", run.variation.0));
-    }
-    text.line("}");
+/// What follows the place of a service in the address of a bucket.
+const DIGITS: &str = ".$cm_high.$cm_low";
+
+/// A bucket as an address: the place of its service as the first two parts of four, and its digits as the others.
+fn bucket_address(place: u16, bucket: u16) -> Ipv4Addr {
+    let [high, low] = place.to_be_bytes();
+    Ipv4Addr::new(high, low, (bucket / 100) as u8, (bucket % 100) as u8)
 }
 
-fn bucket_address(bucket: u16) -> String {
-    format!("0.{}.0.{}", bucket / 100, bucket % 100)
-}
-
-/// What [`bucket_address`] wrote.
-fn bucket_of(address: &str) -> Option<u16> {
-    let (high, low) = address.strip_prefix("0.")?.split_once(".0.")?;
-    let digits = |text: &str| text.parse::<u16>().ok().filter(|digits| *digits < 100);
-    Some(100 * digits(high)? + digits(low)?)
+/// The place and the bucket of which [`bucket_address`] wrote this.
+fn bucket_of(address: &str) -> Option<(u16, u16)> {
+    let [high, low, front, back] = address.parse::<Ipv4Addr>().ok()?.octets();
+    let bucket = 100 * u16::from(front) + u16::from(back);
+    (front < 100 && back < 100).then(|| (u16::from_be_bytes([high, low]), bucket))
 }
 
 /// What a line of a session is: see [`log_line`].
 fn push_log_format(text: &mut Text, service: &Service, id: &str) {
-    let bucket = service.sticky.as_ref().map(|_| format!("$cm_{id}_h$cm_{id}_l")).unwrap_or_default();
+    let bucket = service.sticky.as_ref().map_or("", |_| "$cm_high$cm_low");
     let (form, name) = (log_line::FORM, &service.name);
     text.line(&format!(
         "log_format cm_{id} '{form}|{}|{name}|$cm_{id}_name|{bucket}|$msec|$status|$session_time|'\n    \
@@ -203,19 +247,19 @@ fn push_log_format(text: &mut Text, service: &Service, id: &str) {
 }
 
 /// The file as the include has it.
-pub(super) fn noted(file: Option<&str>) -> String {
+pub(super) fn commented(file: Option<&str>) -> String {
     let Some(file) = file else { return String::new() };
-    let mut text = format!("{NOTED}\n");
+    let mut text = format!("{MARKER}\n");
     for line in file.lines() {
         let _ = writeln!(text, "{LINE}{line}");
     }
     text
 }
 
-/// What [`noted`] wrote into an include.
+/// What [`commented`] wrote into an include.
 #[must_use]
 pub fn stream_of(include: &str) -> Option<String> {
-    let lines = include.lines().skip_while(|line| *line != NOTED).skip(1);
+    let lines = include.lines().skip_while(|line| *line != MARKER).skip(1);
     let lines = lines.map_while(|line| line.strip_prefix(LINE));
     let file: String = lines.flat_map(|line| [line, "\n"]).collect();
     Some(file).filter(|file| !file.is_empty())
@@ -246,8 +290,9 @@ pub fn parse_stream(file: &str) -> Result<Vec<StreamService>, ParseError> {
 fn service(all: &[Directive], id: &str, name: &str) -> Result<StreamService, ParseError> {
     let name = name.parse().map_err(|_| ParseError("a service has no name"))?;
     let variations = variations(all, id)?;
-    let table = table(all, id, variations.len())?;
-    Ok(StreamService { name, sockets: sockets(all, id)?, variations, table })
+    let sockets = sockets(all, id)?;
+    let table = table(all, &sockets, variations.len())?;
+    Ok(StreamService { name, sockets, variations, table })
 }
 
 fn sockets(all: &[Directive], id: &str) -> Result<BTreeSet<Socket>, ParseError> {
@@ -266,24 +311,48 @@ fn sockets(all: &[Directive], id: &str) -> Result<BTreeSet<Socket>, ParseError> 
     if sockets.is_empty() { Err(ParseError("a service takes calls nowhere")) } else { Ok(sockets) }
 }
 
-fn table(all: &[Directive], id: &str, variations: usize) -> Result<Table, ParseError> {
-    const CHANGED: ParseError = ParseError("which buckets lead to which variation was changed");
-    let to = format!("$cm_{id}_to");
-    let geo = all.iter().find(|one| one.name() == "geo" && one.word(2) == to).ok_or(CHANGED)?;
-    let which = |upstream: &str| {
-        let number = upstream.strip_prefix(&format!("cm_{id}_"))?.parse().ok()?;
-        Some(Which(number)).filter(|which| which.index() < variations)
+const CHANGED: ParseError = ParseError("which buckets lead to which variation was changed");
+
+/// The directive that gives this variable its value.
+fn made<'a>(all: &'a [Directive], name: &str, variable: &str) -> Option<&'a Directive> {
+    all.iter().find(|one| one.name() == name && one.word(2) == variable)
+}
+
+/// The place of the service that has these sockets.
+fn place(all: &[Directive], sockets: &BTreeSet<Socket>) -> Option<u16> {
+    let map = made(all, "map", "$cm_bucket")?;
+    let mut places = sockets.iter().map(|socket| {
+        let line = map.block.iter().find(|line| line.name() == socket_name(*socket))?;
+        let (high, low) = line.word(1).strip_suffix(DIGITS)?.split_once('.')?;
+        Some(u16::from_be_bytes([high.parse().ok()?, low.parse().ok()?]))
+    });
+    let first = places.next()??;
+    places.all(|place| place == Some(first)).then_some(first)
+}
+
+/// Which buckets lead to which variation of the service that has these sockets.
+fn table(all: &[Directive], sockets: &BTreeSet<Socket>, variations: usize) -> Result<Table, ParseError> {
+    let place = place(all, sockets).ok_or(CHANGED)?;
+    let geo = made(all, "geo", "$cm_variation").ok_or(CHANGED)?;
+    let which = |line: &Directive| {
+        let which = line.word(1).parse().ok().map(Which);
+        which.filter(|which| which.index() < variations).ok_or(CHANGED)
     };
     let mut of = vec![Which::STABLE; usize::from(BUCKETS)];
     for line in &geo.block {
         match line.name() {
             "ranges" => {}
-            "default" => of.fill(which(line.word(1)).ok_or(CHANGED)?),
+            "default" => of.fill(which(line)?),
             range => {
                 let (from, to) = range.split_once('-').ok_or(CHANGED)?;
-                let (from, to) = bucket_of(from).zip(bucket_of(to)).ok_or(CHANGED)?;
-                let buckets = of.get_mut(usize::from(from)..=usize::from(to)).ok_or(CHANGED)?;
-                buckets.fill(which(line.word(1)).ok_or(CHANGED)?);
+                let ((first, from), (last, to)) = bucket_of(from).zip(bucket_of(to)).ok_or(CHANGED)?;
+                if first != last {
+                    return Err(CHANGED);
+                }
+                if first == place {
+                    let buckets = of.get_mut(usize::from(from)..=usize::from(to)).ok_or(CHANGED)?;
+                    buckets.fill(which(line)?);
+                }
             }
         }
     }
@@ -305,8 +374,18 @@ pub fn stream_not_included(path: &str, printed: &str) -> Option<String> {
         )
     } else {
         format!(
-            "services of TCP and UDP stand in {path}, and nginx doesn't include it: add `stream {{ {line} }}` beside http {{ … }}, and \
+            "services of TCP and UDP stand in {path}, and nginx doesn't include it: add `stream {{ {line} }}` next to http {{ … }}, and \
              where it doesn't know that word, its stream module (libnginx-mod-stream in Debian and Ubuntu)"
         )
     })
+}
+
+/// The `worker_shutdown_timeout` that nginx printed with its configuration: after so long, workers that were replaced cut what they have.
+#[must_use]
+pub fn shutdown_timeout(printed: &str) -> Option<String> {
+    let files = adopt::files(printed);
+    let mut all = files.iter().filter_map(|(_, text)| words::read(text)).flatten();
+    let line = all.find(|one| one.name() == "worker_shutdown_timeout")?;
+    // With 0 they cut nothing.
+    Some(line.word(1).to_owned()).filter(|time| time.bytes().any(|byte| matches!(byte, b'1'..=b'9')))
 }

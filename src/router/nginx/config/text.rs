@@ -32,16 +32,14 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// The two digits of a call's bucket in front, and the two behind.
-    pub(super) fn split(&mut self, salt: &str, id: &str) {
-        for (which, ending) in [("h", ""), ("l", "#")] {
+    /// The two digits in front of the bucket of whoever is known by this key, and the two behind, each in a variable.
+    pub(super) fn split(&mut self, key: &str, [high, low]: [&str; 2]) {
+        for (variable, ending) in [(high, ""), (low, "#")] {
             let mut parts = String::new();
             for part in 0..99 {
                 let _ = write!(parts, "1% {part:02}; ");
             }
-            self.line(&format!(
-                "split_clients \"{salt}${{cm_{id}_key}}{ending}\" $cm_{id}_{which} {{ {parts}* 99; }}"
-            ));
+            self.line(&format!("split_clients \"{key}{ending}\" {variable} {{ {parts}* 99; }}"));
         }
     }
 
