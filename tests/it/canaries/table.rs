@@ -39,7 +39,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("controller", "when its object is deleted, a canary ends and its proxy with it", Kubernetes),
     ("controller", "all that is decided of a canary is decided in its proxy", Kubernetes),
     ("proxy", "it looks at its canary and the release of that, and at no others", Kubernetes),
-    ("proxy", "calls go through an nginx", NotYet("Other routers")),
+    ("proxy", "calls go through an nginx", By("canaries_of_http_and_tcp_behind_nginx_are_adopted_and_no_call_is_lost")),
     ("begin", "the services of the release have copies, so that what serves is reached beside the canary", Kubernetes),
     ("begin", "services and resources of the canary are created", By("a_canary_is_started_adopted_without_a_restart_and_no_call_is_lost")),
     ("begin", "whatever shares calls is configured, and runs", By("weight_10_adopted_and_no_call_is_lost")),
@@ -97,7 +97,7 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     include_str!("before_and_after.rs"),
     include_str!("kills.rs"),
     include_str!("life.rs"),
@@ -109,6 +109,7 @@ const SOURCES: [&str; 16] = [
     include_str!("../real_agents/canaries.rs"),
     include_str!("../real_agents/started_canaries.rs"),
     include_str!("../real_agents/taken_over.rs"),
+    include_str!("../real_agents/routed/canaries.rs"),
     include_str!("../../canary-releases/crd.rs"),
     include_str!("../../canary-releases/reading.rs"),
     include_str!("../../canary-releases/refused.rs"),

@@ -203,7 +203,7 @@ pub async fn call(
     if let Some((_, given)) = given.next_back() {
         *cookie = given.split(';').next().map(str::to_owned);
     }
-    if !head.to_ascii_lowercase().contains("connection: close") {
+    if keep && !head.to_ascii_lowercase().contains("connection: close") {
         *connection = Some(stream);
     }
     Ok(char::from(came[end + 4]))

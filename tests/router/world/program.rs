@@ -1,6 +1,9 @@
 //! Which program of a kind of router a test runs.
 
-use std::{fmt::Debug, path::PathBuf, process::Command, sync::OnceLock};
+use std::{fmt::Debug, path::PathBuf};
+
+#[path = "../../shared/stream_module.rs"]
+mod stream_module;
 
 pub trait Program: Debug + Send + Sync + 'static {
     /// Of nginx those that the packages of systems have, `stub_status` among them.
@@ -27,17 +30,7 @@ impl Program for Packaged {
     }
 
     fn stream_module() -> &'static str {
-        static LINE: OnceLock<String> = OnceLock::new();
-        LINE.get_or_init(|| {
-            let said = Command::new(Self::of("nginx")).arg("-V").output().expect("nginx is installed").stderr;
-            let said = String::from_utf8(said).unwrap();
-            let mut words = said.split_ascii_whitespace();
-            if !words.clone().any(|word| word == "--with-stream=dynamic") {
-                return String::new();
-            }
-            let folder = words.find_map(|word| word.strip_prefix("--modules-path=")).unwrap_or("modules");
-            format!("load_module {folder}/ngx_stream_module.so;\n")
-        })
+        stream_module::line()
     }
 }
 

@@ -1,9 +1,12 @@
 //! Services behind routers of others, each of which an own agent leads: an nginx and an `HAProxy` side by side, a webhook, and a Traefik
 //! beside proxies of own agents.
 
+mod canaries;
 mod mixed;
 mod place;
 mod retired;
+#[path = "../../../shared/stream_module.rs"]
+mod stream_module;
 mod ways;
 mod webhook;
 

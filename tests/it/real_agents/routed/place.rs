@@ -10,7 +10,10 @@ use std::{
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::super::{processes, wait::wait_until};
+use super::{
+    super::{processes, wait::wait_until},
+    stream_module,
+};
 use crate::ports::free_address;
 
 /// Signs the calls of tests.
@@ -25,6 +28,8 @@ pub struct Place {
     at: SocketAddr,
     /// Where nginx, a Traefik and a webhook are asked.
     ask: SocketAddr,
+    /// The same for nginx's stream module.
+    ask_stream: SocketAddr,
     running: Option<Child>,
 }
 
@@ -33,8 +38,8 @@ impl Place {
     pub async fn start(kind: &'static str, folder: &Path, at: SocketAddr) -> Self {
         fs::create_dir_all(folder.join("ours")).unwrap();
         let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let mut place =
-            Self { kind, folder: folder.to_owned(), memory, at, ask: free_address(), running: None };
+        let [ask, ask_stream] = [(); 2].map(|()| free_address());
+        let mut place = Self { kind, folder: folder.to_owned(), memory, at, ask, ask_stream, running: None };
         place.launch().await;
         place
     }
@@ -93,12 +98,15 @@ impl Place {
         let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
         let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let temp = temp.map(|what| format!("  {what}_temp_path {at}/{what};\n")).concat();
+        let module = stream_module::line();
         let config = format!(
-            "{user}daemon off;\nworker_processes 2;\npid {at}/pid;\nerror_log {at}/error.log;\nworker_shutdown_timeout 2m;\n\
-             events {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}  include {at}/ours/choirmaster.conf;\n}}\n"
+            "{module}{user}daemon off;\nworker_processes 2;\npid {at}/pid;\nerror_log {at}/error.log;\nworker_shutdown_timeout 10m;\n\
+             events {{ worker_connections 1000; }}\nhttp {{\n  access_log off;\n{temp}  include {at}/ours/choirmaster.conf;\n}}\n\
+             stream {{\n  include {at}/ours/choirmaster.conf.stream;\n}}\n"
         );
         fs::write(self.file("main.conf"), config).unwrap();
         fs::write(self.file("ours/choirmaster.conf"), "").unwrap();
+        fs::write(self.file("ours/choirmaster.conf.stream"), "").unwrap();
         let mut command = Command::new("nginx");
         command.arg("-c").arg(self.file("main.conf")).arg("-e").arg(self.file("error.log"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -168,6 +176,7 @@ impl Place {
                 file("nginx.lines", "lines.sock"),
                 format!("nginx.folder={}", self.memory.path().join("buckets").display()),
                 format!("nginx.ask={}", self.ask),
+                format!("nginx.ask_stream={}", self.ask_stream),
                 "nginx.alone=true".to_owned(),
             ]);
         } else {
