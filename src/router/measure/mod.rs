@@ -26,9 +26,9 @@
 //!
 //! - The user that the router's workers run as has to be named, unless it is that of this program: the socket is that user's alone.
 //! - `HAProxy` with a `chroot`: the socket has to stand within it, and the path in its configuration begins there.
-//! - nginx with other sites beside these services: say so ([`Totals::Untold`]), since it counts the calls of all as one. So it is where it leads
-//!   services of TCP or UDP, since it counts no sessions, and whoever reads its counts can't tell whose lines are missing. How many lines are
-//!   lost isn't known then, and what came is judged: lines are lost by how many come at once, whichever variation they are of.
+//! - nginx with other sites beside these services: say so ([`Totals::Untold`]), since it counts the calls of all as one. The same is so while it
+//!   leads services of TCP or UDP, whose sessions are in none of its counts. How many lines are lost isn't known then, and what came is
+//!   judged: lines are lost by how many come at once, whichever variation they are of.
 //! - Much traffic: `net.unix.max_dgram_qlen`, the lines that wait for us at once in one of 16 sockets, is 10 unless it is set. That is enough
 //!   for what comes while this program isn't scheduled, but not on every machine; 512 is. Too little shows as lost lines, never as slow
 //!   calls.

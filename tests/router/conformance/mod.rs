@@ -202,7 +202,6 @@ macro_rules! conformance {
             measured::calls_are_counted_by_how_they_ended
             measured::calls_without_a_target_are_counted_apart
             measured::connections_are_counted_by_how_they_ended
-            measured::a_connection_on_which_only_the_target_speaks_is_a_call
             measured::nobody_waits_for_a_line_whatever_becomes_of_it
             measured::a_call_is_in_the_split_by_which_it_was_given_out
             users::exactly_those_users_move_who_must_and_shares_of_users_are_those_wanted

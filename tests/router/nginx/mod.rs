@@ -14,6 +14,9 @@ pub use self::real::RealNginx;
 
 crate::conformance::conformance! { RealNginx }
 
+// HAProxy has no line of it.
+crate::conformance::conformance! { RealNginx: measured::a_connection_on_which_only_the_target_speaks_is_a_call }
+
 mod later {
     crate::conformance::conformance! { super::real::LaterNginx, of lines alone }
 }

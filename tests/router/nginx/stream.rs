@@ -439,7 +439,7 @@ async fn what_its_operator_says_for_all_servers_of_the_stream_is_not_said_to_tar
 /// They share one index of buckets, and keep apart in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_with_other_shares_are_told_apart_and_change_each_by_itself() {
-    const MANY: u16 = 300;
+    const MANY: u16 = 260;
     let real = RealNginx::start().await;
     let router = real.open();
     let backends = Backend::start_all(["A", "B"]).await;
