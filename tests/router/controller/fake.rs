@@ -47,7 +47,7 @@ impl Operations for FakeRouter {
     }
 
     fn check<'a>(&'a self, _: Option<&'a Path>) -> Answer<'a, Checked> {
-        Box::pin(async { Ok(Checked { refused: None, left_over: Vec::new() }) })
+        Box::pin(async { Ok(Checked { refused: None, left_over: Vec::new(), warnings: Vec::new() }) })
     }
 
     fn reload(&self) -> Answer<'_, ()> {
