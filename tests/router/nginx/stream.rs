@@ -478,4 +478,6 @@ async fn what_was_told_is_there_again_after_a_kill() {
     assert_eq!(router.read().await.unwrap().number, Some(number(1)));
     assert_eq!(Caller::new(real.at(port)).variation(&[]).await, "B");
     assert!(!done(&router, &last).await.was_reloaded);
+    let refused = router.adopt("checkout").await.unwrap_err();
+    assert!(refused.to_string().contains("is led already"), "{refused}");
 }

@@ -64,7 +64,7 @@ impl Service {
         let (manager, [old, new]) = (&world.site.manager, &self.versions);
         manager.submit(&self.canary(id, WEIGHTS[0], "")).await;
         self.gives(world, WEIGHTS[0]).await;
-        // Its configuration is loaded again, with which nginx closes connections of HTTP that wait for the next call.
+        // With each reload nginx closes connections of HTTP that wait for the next call.
         let users = Users::calling(&[self.at], false, Duration::from_millis(200));
         users.round().await;
         let mut stays = None;
