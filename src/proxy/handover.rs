@@ -95,8 +95,8 @@ pub enum HandoverError {
     #[error("another process of this proxy doesn't answer")]
     Late,
     #[error(
-        "the process that holds the sockets of this proxy is of an earlier version, and can't open addresses: start \
-         `choirmaster proxy` again, which takes them over"
+        "the supervisor of this proxy is of an earlier version, and can't open addresses: start `choirmaster proxy` again, which takes \
+         the sockets over"
     )]
     NoLists,
     #[error(transparent)]
@@ -171,7 +171,8 @@ pub(crate) enum Word {
     Listen {
         listen: ListenForm,
     },
-    /// Supervisor to a process: take what comes in at all of these sockets, and nowhere else. This list made it so.
+    /// Supervisor to a process: of all sockets that there are, take what comes in at those of this list, and at no others of the list
+    /// before.
     Listening {
         listen: ListenForm,
         sockets: Vec<SocketName>,
@@ -350,6 +351,11 @@ impl Listening {
             if let Some(word) = self.whole()? {
                 let count = word.sockets();
                 if count > self.descriptors.len() {
+                    // The system leaves those out for which this process has no room. It may go on with the sockets that it has.
+                    if matches!(word, Word::Listening { .. }) {
+                        self.descriptors.clear();
+                        return Ok(Some((word, Vec::new())));
+                    }
                     return Err(HandoverError::Unexpected("of more sockets than it sent".to_owned()));
                 }
                 return Ok(Some((word, self.descriptors.drain(..count).collect())));

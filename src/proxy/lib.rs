@@ -10,7 +10,7 @@
 //! 2. A version that no table names any more is drained once the last call that holds it has ended; until then it is said to be
 //!    in use.
 //! 3. No connection of a caller is closed while it is idle, but for the limit on idleness: one that has to end is told so
-//!    in an answer. That is so over upgrades and where an address is given back, too; no connection that was accepted is lost by either.
+//!    in an answer. That is so over upgrades and where an address is closed, too; no connection that was accepted is lost by either.
 //! 4. What may have been carried out is sent again only where that is declared or harmless, and each time is counted.
 //! 5. What passes has one meaning (`head`).
 
@@ -27,7 +27,6 @@ pub mod control;
 mod count;
 mod decide;
 mod drive;
-mod entrance;
 mod exchange;
 mod flow;
 pub mod form;
@@ -37,6 +36,7 @@ mod head;
 mod http2;
 mod limits;
 mod listed;
+mod listen_address;
 pub mod listens;
 pub mod live;
 pub mod local_http;
@@ -82,9 +82,9 @@ use self::{
     access_log::{AccessLog, Log},
     collect::Collector,
     count::ThreadShard,
-    entrance::Entrance,
     flow::{AdoptedFlow, FlowForm},
     form::TableForm,
+    listen_address::ListenAddress,
     live::{LiveTable, TableFault, Version},
     proxy_protocol::Network,
     worker::{Crew, Incoming, Order},
@@ -120,8 +120,8 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     /// How many sockets for datagrams there have been.
     udp_sockets: AtomicUsize,
-    /// The sockets; of those that were given back, the ones of which something is left.
-    entrances: Mutex<Vec<Arc<Entrance>>>,
+    /// Where it is listened, and addresses that were closed while something is left of what came in there.
+    addresses: Mutex<Vec<Arc<ListenAddress>>>,
     in_force: Mutex<Arc<LiveTable>>,
     /// Versions that were named by a table and are not any more, while somebody holds them.
     leaving: Mutex<Vec<(Box<str>, Weak<Version>)>>,
@@ -184,7 +184,7 @@ impl Proxy {
             _collecting: collecting,
             threads: running,
             udp_sockets: AtomicUsize::default(),
-            entrances: Mutex::default(),
+            addresses: Mutex::default(),
             in_force,
             leaving: Mutex::default(),
         })
@@ -232,54 +232,57 @@ impl Proxy {
         // One thread has all flows of a socket; another one those of the next.
         let turn = self.udp_sockets.fetch_add(1, Ordering::Relaxed);
         let orders = &self.crew.orders[turn % self.crew.orders.len()];
-        let _ = orders.send(Order::Datagrams(socket, taken, self.enter(at, true)));
+        let _ = orders.send(Order::Datagrams(socket, taken, self.address(at, true)));
         Ok(at)
     }
 
     /// A socket that listens there.
-    fn enter(&self, at: SocketAddr, is_udp: bool) -> Arc<Entrance> {
-        let entrance = Entrance::new(at, is_udp);
-        let mut entrances = self.entrances.lock().unwrap_or_else(PoisonError::into_inner);
-        entrances.retain(|known| !known.is_given_back() || known.inside() > 0);
-        entrances.push(Arc::clone(&entrance));
-        entrance
+    fn address(&self, at: SocketAddr, is_udp: bool) -> Arc<ListenAddress> {
+        let address = ListenAddress::new(at, is_udp);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.retain(|known| !known.is_closed() || known.left() > 0);
+        addresses.push(Arc::clone(&address));
+        address
     }
 
     /// Takes nothing more from sockets that listen on an address, but for connections that wait in their queues. Once this returns,
     /// they are closed here. What came in there ends as when the proxy drains, and is cut after [`Limits::flow_drain`].
-    pub async fn give_back(&self, at: SocketAddr) {
-        self.give_back_at(at, false).await;
+    pub async fn close(&self, at: SocketAddr) {
+        self.close_at(at, false).await;
     }
 
     /// The same of sockets for datagrams: no further flow begins there. They are closed with the last that is there.
-    pub async fn give_back_udp(&self, at: SocketAddr) {
-        self.give_back_at(at, true).await;
+    pub async fn close_udp(&self, at: SocketAddr) {
+        self.close_at(at, true).await;
     }
 
-    async fn give_back_at(&self, at: SocketAddr, is_udp: bool) {
+    async fn close_at(&self, at: SocketAddr, is_udp: bool) {
         let until = Instant::now() + self.crew.limits.flow_drain;
         let mut closed = Vec::new();
-        for entrance in self.entrances.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if entrance.at != at || entrance.is_udp != is_udp || entrance.is_given_back() {
+        for address in self.addresses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if address.at != at || address.is_udp != is_udp || address.is_closed() {
                 continue;
             }
-            entrance.give_back(until);
+            address.close(until);
+            // Until each thread has its own, lest the first one finds nothing left while others accept.
+            let for_all = address.accept();
             for orders in &self.crew.orders {
                 let (done, closing) = oneshot::channel();
-                let _ = orders.send(Order::GiveBack(Arc::clone(entrance), done));
+                let _ = orders.send(Order::Close(address.accept(), done));
                 closed.push(closing);
             }
+            drop(for_all);
         }
         for closing in closed {
             let _ = closing.await;
         }
     }
 
-    /// How many connections, or flows, are left of those that came in at an address before it was given back.
+    /// How many connections, or flows, are left of those that came in at an address before it was closed.
     pub(crate) fn left_at(&self, at: SocketAddr, is_udp: bool) -> usize {
-        let entrances = self.entrances.lock().unwrap_or_else(PoisonError::into_inner);
-        let given_back = entrances.iter().filter(|known| known.is_given_back());
-        given_back.filter(|known| known.at == at && known.is_udp == is_udp).map(|known| known.inside()).sum()
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = addresses.iter().filter(|known| known.is_closed());
+        closed.filter(|known| known.at == at && known.is_udp == is_udp).map(|known| known.left()).sum()
     }
 
     /// The version that has a flow: where no table names it, it leaves.
@@ -331,9 +334,9 @@ impl Proxy {
         // All or none.
         let copies: Vec<_> =
             self.crew.orders.iter().map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
-        let entrance = self.enter(at, false);
+        let address = self.address(at, false);
         for (orders, socket) in self.crew.orders.iter().zip(copies) {
-            let _ = orders.send(Order::Listen(socket, incoming.clone(), Arc::clone(&entrance)));
+            let _ = orders.send(Order::Listen(socket, incoming.clone(), Arc::clone(&address)));
         }
         Ok(at)
     }

@@ -36,7 +36,7 @@ pub struct Limits {
     /// is dropped.
     pub flows: u32,
     /// How long those may stay with a variation that gets none any more, where the table doesn't say it; and how long whatever came in at
-    /// an address that was given back may take to end. Longer: they are cut.
+    /// an address that was closed may take to end. Longer: they are cut.
     pub flow_drain: Duration,
     /// Flows of UDP of an address that is listened on. Above: the one that was idle for longest ends.
     pub udp_flows: usize,

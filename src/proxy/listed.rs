@@ -5,7 +5,7 @@
 //! 1. A list is in the file, and the file's name in its folder, before any of it is in force. All of it is then, or nothing.
 //! 2. After a restart, what is in the list is opened again. An address that can't be is no reason not to serve: it stays in the list,
 //!    and is tried again.
-//! 3. One process writes the file: whoever holds the sockets.
+//! 3. One process writes the file: the owner of the sockets. It changes one list at a time.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use std::{
 use crate::{
     form::ListenForm,
     listens::{self, Difference, ListenFault, differ},
-    sockets::{Listen, MAX_SOCKETS, Open, Socket},
+    sockets::{Listen, MAX_ADDRESSES, Open, Socket},
     whole_file,
 };
 
@@ -24,6 +24,16 @@ const NAME_OF_DAMAGED: &str = "listen.json.damaged";
 
 /// The most bytes that are read: far more than a list has.
 const MAX_BYTES: u64 = 1024 * 1024;
+
+/// A list that can be put in force, with the sockets that it opens.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Where it is to be kept; nothing where it is kept already.
+    file: Option<PathBuf>,
+    form: ListenForm,
+    opened: Vec<Open>,
+    close: Vec<Listen>,
+}
 
 /// A list in force, and the sockets that are open because of it.
 #[derive(Debug)]
@@ -86,9 +96,12 @@ impl Listed {
         self.form = form;
     }
 
-    /// Takes those out of other sockets that are of the list, and not of the configuration.
-    pub(crate) fn adopt(&mut self, there: &mut Vec<Open>, configured: &[Listen]) {
+    /// Takes those out of other sockets that are of the list, and not of the configuration: at most so many.
+    pub(crate) fn adopt(&mut self, there: &mut Vec<Open>, configured: &[Listen], most: usize) {
         for form in listens::missing(&self.form, configured) {
+            if self.open.len() == most {
+                return;
+            }
             let wanted = Listen::from(form);
             let is_it = |open: &Open| {
                 open.asked == wanted.address.to_string() && open.kind.is_udp() == wanted.kind.is_udp()
@@ -106,9 +119,12 @@ impl Listed {
         let (mut opened, mut faults) = (false, Vec::new());
         for form in listens::missing(&self.form, &there) {
             // The configuration may have more addresses than it had when the list was put in force.
-            if configured.len() + self.open.len() + 1 >= MAX_SOCKETS {
-                let why = format!("{} is one address too many", Listen::from(form));
-                faults.push(ListenFault::invalid(why));
+            if configured.len() + self.open.len() >= MAX_ADDRESSES {
+                faults.push(ListenFault::invalid(format!(
+                    "can't listen on {}: a proxy listens on at most {MAX_ADDRESSES} addresses, and its configuration has {}",
+                    Listen::from(form),
+                    configured.len()
+                )));
                 continue;
             }
             match bind(form.into()) {
@@ -122,30 +138,26 @@ impl Listed {
         (opened, faults)
     }
 
-    /// Puts a list in force: opens what is missing, keeps the list, and gives the sockets that are no more. The same again opens what
-    /// couldn't be opened after a restart.
-    pub(crate) async fn put(
-        &mut self,
-        wanted: ListenForm,
-        configured: &[Listen],
-    ) -> Result<Vec<Open>, ListenFault> {
+    /// Opens what a list has and what isn't open. The same list again opens what couldn't be opened after a restart. Nothing else
+    /// changes until the list is kept ([`Change::kept`]) and put in force ([`Listed::put_in_force`]).
+    pub(crate) fn prepare(&self, wanted: ListenForm, configured: &[Listen]) -> Result<Change, ListenFault> {
         let wanted = listens::in_order(wanted);
         listens::check(&self.form, configured, &wanted)?;
         let of_list = listens::missing(&wanted, configured);
         let of_list: Vec<Listen> = of_list.into_iter().map(Listen::from).collect();
         let Difference { open, close } = differ(&self.listens(), &of_list);
         let opened = open.into_iter().map(|listen| self.opened(listen)).collect::<Result<Vec<_>, _>>()?;
-        if wanted != self.form {
-            let (file, form) = (self.file.clone(), wanted.clone());
-            let kept = tokio::task::spawn_blocking(move || keep(&file, &form)).await;
-            let kept = kept.map_err(io::Error::other).flatten();
-            kept.map_err(|error| ListenFault::not_kept(&error))?;
-            self.form = wanted;
-        }
+        let file = (wanted != self.form).then(|| self.file.clone());
+        Ok(Change { file, form: wanted, opened, close })
+    }
+
+    /// Puts a list in force that is kept, and gives the sockets that are no more.
+    pub(crate) fn put_in_force(&mut self, Change { form, opened, close, .. }: Change) -> Vec<Open> {
+        self.form = form;
         let is_closed = |open: &mut Open| open.listen().is_none_or(|listen| close.contains(&listen));
         let closed = self.open.extract_if(.., is_closed).collect();
         self.open.extend(opened);
-        Ok(closed)
+        closed
     }
 
     /// A socket for an address: the one that is open there for something else, or a new one.
@@ -163,6 +175,17 @@ impl Listed {
     /// Gives all sockets up. The list stays, for the next start.
     pub(crate) fn close(&mut self) {
         self.open.clear();
+    }
+}
+
+impl Change {
+    /// The same, once the list is on disk. What it opened is closed again where that can't be.
+    pub(crate) async fn kept(self) -> Result<Self, ListenFault> {
+        let Some(file) = self.file.clone() else { return Ok(self) };
+        let form = self.form.clone();
+        let kept = tokio::task::spawn_blocking(move || keep(&file, &form)).await;
+        kept.map_err(io::Error::other).flatten().map_err(|error| ListenFault::not_kept(&error))?;
+        Ok(self)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Which lists of addresses can be put in force beside those of the configuration, and what follows from one.
 
-use std::io;
+use std::{fmt, io};
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     form::{AddressForm, ListenForm},
-    sockets::{Listen, MAX_SOCKETS},
+    sockets::{Listen, MAX_ADDRESSES},
 };
 
 /// What a list changes.
@@ -42,11 +42,12 @@ pub enum ListenFaultClass {
     Invalid,
     /// The system doesn't let this proxy listen there.
     Forbidden,
-    /// Something stands in its way: another list, whoever has the address, or that nobody holds the sockets.
+    /// Something stands in its way: another list, whoever has the address, or that there is no supervisor.
     Conflict,
     /// It can't be kept on disk, or no socket can be made.
     NoRoom,
-    /// Another process takes over: ask again.
+    /// It can't be now: ask again. So is what a later program says of a list, and this one doesn't know.
+    #[serde(other)]
     Busy,
 }
 
@@ -60,7 +61,13 @@ impl ListenFault {
     }
 
     pub(crate) fn busy() -> Self {
-        let why = "another process is taking over: ask again".to_owned();
+        let why = "another process is taking over, or another list is put in force: ask again".to_owned();
+        Self { class: ListenFaultClass::Busy, why }
+    }
+
+    /// The list is in force, and not everywhere yet.
+    pub(crate) fn not_yet(why: impl fmt::Display) -> Self {
+        let why = format!("the list is in force, but it isn't listened on all of it yet: {why}; ask again");
         Self { class: ListenFaultClass::Busy, why }
     }
 
@@ -117,6 +124,13 @@ pub(crate) fn check(
             "list {wanted} of addresses is older than the one in force, {in_force}"
         )));
     }
+    // Also of the list in force: the configuration may have more addresses than it had then.
+    let (own, others) = (configured.len(), missing(wanted, configured).len());
+    if own + others > MAX_ADDRESSES {
+        return Err(ListenFault::invalid(format!(
+            "{others} addresses beside {own} of the configuration; a proxy listens on at most {MAX_ADDRESSES}"
+        )));
+    }
     if numbers(wanted) == numbers(in_force) {
         if wanted.listen == in_force.listen {
             return Ok(());
@@ -128,14 +142,7 @@ pub(crate) fn check(
             )));
         }
     }
-    let most = MAX_SOCKETS - 1;
-    if configured.len() + wanted.listen.len() > most {
-        let (own, others) = (configured.len(), wanted.listen.len());
-        return Err(ListenFault::invalid(format!(
-            "{others} addresses beside {own} of the configuration; a proxy listens on at most {most}"
-        )));
-    }
-    let all: Vec<Listen> = wanted.listen.iter().copied().map(Listen::from).collect();
+    let all = addresses(wanted);
     for (at, listen) in all.iter().enumerate() {
         let why = if listen.address.port() == 0 {
             "names no port; any free one would be another after a restart"
@@ -155,6 +162,11 @@ pub(crate) fn check(
 pub(crate) fn in_order(mut form: ListenForm) -> ListenForm {
     form.listen.sort_unstable();
     form
+}
+
+/// The addresses of a list.
+pub(crate) fn addresses(form: &ListenForm) -> Vec<Listen> {
+    form.listen.iter().copied().map(Listen::from).collect()
 }
 
 /// Those of the list that aren't among others.

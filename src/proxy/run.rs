@@ -6,6 +6,7 @@
 //! force here, connections are taken here, the process before is told to finish, the control is opened here. Whoever dies in
 //! between leaves the other one serving: a frozen process goes on when the connection over which it was frozen ends.
 
+mod lists;
 mod moved;
 mod receiving;
 mod signals;
@@ -25,8 +26,8 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::receiving::Receiving;
 pub(crate) use self::signals::Signals;
+use self::{lists::GivenList, receiving::Receiving};
 use crate::{
     Kind, Limits, Measuring, Proxy, Tls, TlsFault, TlsFiles,
     control::{
@@ -37,7 +38,7 @@ use crate::{
     form::{ListenForm, TableForm},
     handover::{self, Forms, HandoverError, Listening, Speaking, Word},
     handover_socket::{Door, Neighbour},
-    listens::ListenFault,
+    listens,
     live::TableFault,
     proxy_protocol::Network,
     sockets::{Socket, Sockets},
@@ -114,13 +115,15 @@ pub async fn serve(mut settings: Settings, link: StdUnixStream) -> Result<ServeE
             return Err(error);
         }
     };
-    let Started { handler, sockets, forms, links, door, tasks } = started;
+    let Started { handler, sockets, forms, links, door, mut tasks } = started;
     let ready = Word::Ready { pid: std::process::id(), forms: Some(Forms::OURS) };
     let _ = to_holder.say(&ready, &[]).await;
     handler.set_holder(to_holder, forms).await;
 
+    let (lists, to_follow) = tokio::sync::mpsc::unbounded_channel();
+    tasks.spawn(lists::follow(to_follow, Arc::clone(&handler), Arc::clone(&sockets)));
     let link = Link { from_holder: Some(from_holder), links };
-    let ended = Running { settings, handler, sockets, signals, link }.until_the_end().await;
+    let ended = Running { settings, handler, sockets, signals, link, lists }.until_the_end().await;
     drop(tasks);
     drop(door);
     Ok(ended)
@@ -140,12 +143,12 @@ struct Started {
 
 /// Takes the sockets from the supervisor, and the place of the process before.
 async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Result<Started, RunError> {
-    let Given { forms, sockets, control, listen } = given(from_holder).await.map_err(RunError::Link)?;
+    let Given { forms, mut sockets, control, listen } = given(from_holder).await.map_err(RunError::Link)?;
     if let Some(control) = control {
         settings.control = control;
     }
     let settings = &*settings;
-    let tls = tls(settings, &sockets)?;
+    let tls = tls(settings, &mut sockets, &listen)?;
     let state = |source| RunError::State { path: settings.state.clone(), source };
     let kept = TableFile::open(&settings.state).map_err(state)?;
     let (mut before, mut finishing) = freeze_before(&settings.control).await?;
@@ -204,15 +207,24 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
     Ok(Started { handler, sockets, forms, links, door, tasks })
 }
 
-/// What callers of TLS are shown, if any come: also at addresses that are opened later.
-fn tls(settings: &Settings, sockets: &Sockets) -> Result<Option<Arc<Tls>>, RunError> {
+/// What callers of TLS are shown, if any come: also at addresses that are opened later. Without that no calls of theirs are taken at
+/// addresses of the list, which is no reason not to serve; the configuration names none without it.
+fn tls(settings: &Settings, sockets: &mut Sockets, list: &ListenForm) -> Result<Option<Arc<Tls>>, RunError> {
     if let Some(files) = settings.tls.clone() {
         return Ok(Some(Tls::load(files)?));
     }
-    match sockets.listens().into_iter().find(|listen| listen.kind == Kind::Tls) {
-        Some(secured) => Err(RunError::NoCertificate { address: secured.address }),
-        None => Ok(None),
+    let of_list = listens::addresses(list);
+    let secured = sockets.open.extract_if(.., |open| open.kind == Kind::Tls);
+    for listen in secured.filter_map(|open| open.listen()) {
+        if !of_list.contains(&listen) {
+            return Err(RunError::NoCertificate { address: listen.address });
+        }
+        tracing::warn!(
+            "callers of {listen} speak TLS, and no certificate is named: nothing is taken there until a process has tls.certificate and \
+             tls.key"
+        );
     }
+    Ok(None)
 }
 
 /// What the supervisor gives to a process that it started.
@@ -355,6 +367,8 @@ struct Running {
     sockets: Shared,
     signals: Signals,
     link: Link,
+    /// Where lists of addresses are followed.
+    lists: tokio::sync::mpsc::UnboundedSender<GivenList>,
 }
 
 type Draining = Pin<Box<dyn Future<Output = usize> + Send>>;
@@ -389,6 +403,8 @@ impl Running {
                         let told = self.handler.tell_holder(&Word::Leaving).await;
                         self.handler.counting().expect(told.is_ok());
                         if told.is_ok() {
+                            // First, lest an address is opened behind that.
+                            self.handler.leave_to_others().await;
                             // What comes waits for the process that is started now.
                             self.handler.proxy().stop_taking().await;
                         }
@@ -414,12 +430,8 @@ impl Running {
             Word::Renewing => self.handler.expect_holder().await,
             Word::Stays => self.handler.holder_stays().await,
             Word::UpgradeFailed { why } => self.handler.note_upgrade(Some(why)),
-            Word::Listening { listen, sockets: names } => {
-                let taken = match Sockets::from_named(names, sockets) {
-                    Ok(given) => self.handler.take_sockets(listen.clone(), given, &self.sockets).await,
-                    Err(error) => Err(ListenFault::conflict(error.to_string())),
-                };
-                self.handler.note_list(&listen, taken);
+            Word::Listening { listen: list, sockets: names } => {
+                let _ = self.lists.send(GivenList { list, names, sockets });
             }
             Word::NotListening { listen, fault } => self.handler.note_list(&listen, Err(fault)),
             word => tracing::warn!(?word, "the holder said something else"),

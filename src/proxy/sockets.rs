@@ -20,6 +20,9 @@ use crate::{
 /// The most listening sockets of a proxy, the control's among them.
 pub const MAX_SOCKETS: usize = 64;
 
+/// The most addresses of a proxy.
+pub(crate) const MAX_ADDRESSES: usize = MAX_SOCKETS - 1;
+
 /// How many connections wait while nobody accepts; the system may allow fewer.
 pub(crate) const BACKLOG: i32 = 4_096;
 /// Bytes of datagrams that wait while nobody reads; the system may allow fewer.
@@ -211,6 +214,23 @@ impl Open {
         Some(Listen { kind: self.kind, address: self.socket.local_addr().ok()? })
     }
 
+    fn name(&self) -> SocketName {
+        let asked = self.asked.clone();
+        match self.kind {
+            Kind::Plain => SocketName::Calls(asked),
+            Kind::Tls => SocketName::Tls(asked),
+            Kind::Tcp => SocketName::Tcp(asked),
+            Kind::PassThrough => SocketName::PassThrough(asked),
+            Kind::Udp => SocketName::Udp(asked),
+            Kind::Metrics => SocketName::Metrics(asked),
+        }
+    }
+
+    /// Whether it listens at one of these addresses, for the same.
+    fn is_of(&self, list: &[Listen]) -> bool {
+        self.listen().is_some_and(|listen| list.contains(&listen))
+    }
+
     /// Whether it was asked for so.
     fn is_asked_as(&self, other: &Self) -> bool {
         self.kind == other.kind && self.asked == other.asked
@@ -218,21 +238,12 @@ impl Open {
 }
 
 impl Sockets {
-    pub(crate) fn names(&self) -> Vec<SocketName> {
-        let named = self.open.iter().map(|open| match open.kind {
-            Kind::Plain => SocketName::Calls(open.asked.clone()),
-            Kind::Tls => SocketName::Tls(open.asked.clone()),
-            Kind::Tcp => SocketName::Tcp(open.asked.clone()),
-            Kind::PassThrough => SocketName::PassThrough(open.asked.clone()),
-            Kind::Udp => SocketName::Udp(open.asked.clone()),
-            Kind::Metrics => SocketName::Metrics(open.asked.clone()),
-        });
-        named.chain([SocketName::Control]).collect()
-    }
-
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let open = self.open.iter().map(|open| open.socket.as_fd());
-        open.chain([self.control.as_fd()]).collect()
+    /// These and more, as a word names them and as they go along with it: the control's is the last.
+    pub(crate) fn named<'s>(&'s self, more: &'s [Open]) -> (Vec<SocketName>, Vec<BorrowedFd<'s>>) {
+        let open = || self.open.iter().chain(more);
+        let names = open().map(Open::name).chain([SocketName::Control]);
+        let descriptors = open().map(|open| open.socket.as_fd()).chain([self.control.as_fd()]);
+        (names.collect(), descriptors.collect())
     }
 
     pub(crate) fn copy(&self) -> io::Result<Self> {
@@ -245,18 +256,25 @@ impl Sockets {
         self.open.iter().filter_map(Open::listen).collect()
     }
 
-    /// Goes over to others, but for those of metrics: gives what is new, which is not taken yet, and what is no more.
-    pub(crate) fn exchange(&mut self, given: Self) -> (Vec<Open>, Vec<Open>) {
+    /// Goes over from the sockets of one list of addresses to those of another: gives what is new, which is not taken yet, and what is
+    /// no more. All others stay, whatever was given: this process was started with them, and perhaps with another configuration than
+    /// whoever gives has.
+    pub(crate) fn exchange(
+        &mut self,
+        given: Self,
+        before: &[Listen],
+        list: &[Listen],
+    ) -> (Vec<Open>, Vec<Open>) {
         let mut new = given.open;
         let is_gone = |own: &mut Open| match new.iter().position(|other| other.is_asked_as(own)) {
             Some(at) => {
                 new.swap_remove(at);
                 false
             }
-            None => own.kind != Kind::Metrics,
+            None => own.is_of(before),
         };
         let gone = self.open.extract_if(.., is_gone).collect();
-        new.retain(|open| open.kind != Kind::Metrics);
+        new.retain(|open| open.is_of(list));
         (new, gone)
     }
 

@@ -46,7 +46,7 @@ use crate::{
     listed::Listed,
     nftables,
     run::Signals,
-    sockets::{Listen, Socket, Sockets},
+    sockets::{Listen, MAX_ADDRESSES, Socket, Sockets},
 };
 
 /// How long a process may take from its start until it serves.
@@ -109,6 +109,8 @@ struct Process {
     pid: Option<u32>,
     /// What it understands, as far as it has said so.
     forms: Forms,
+    /// Perhaps it doesn't know of all sockets that there are.
+    is_behind: bool,
     /// Why it can't serve, in its own words.
     trouble: Option<String>,
 }
@@ -118,7 +120,9 @@ struct Holder {
     /// Those of the configuration, and the control's.
     sockets: Option<Sockets>,
     listed: Listed,
-    /// When to try again to open what is in the list and couldn't be opened.
+    /// A list is about to be put in force: it is being written.
+    is_keeping: bool,
+    /// When to try again to open what is in the list and couldn't be opened, and to tell of what is open.
     listen_again_at: Option<Instant>,
     processes: HashMap<Number, Process>,
     last_number: Number,
@@ -144,7 +148,7 @@ pub async fn hold(plan: Plan) -> Result<SupervisorExit, HoldError> {
     let (events, mut happened) = mpsc::unbounded_channel();
     let mut supervisor = Holder::begin(plan, events).await?;
     loop {
-        let start_at = supervisor.start_at.filter(|_| supervisor.renewing.is_none());
+        let start_at = supervisor.start_at.filter(|_| !supervisor.has_to_wait());
         let renew_at = supervisor.renewing.as_ref().map(Renewing::at);
         let too_late = supervisor.coming.map(|(_, until)| until);
         let listen_again_at = supervisor.listen_again_at;
@@ -212,7 +216,8 @@ impl Holder {
             if let Some(listen) = listen {
                 listed.follow(listen);
             }
-            listed.adopt(&mut sockets.open, &plan.listen);
+            // There are no more than there were.
+            listed.adopt(&mut sockets.open, &plan.listen, MAX_ADDRESSES);
             (sockets, children, start || !taken.serves())
         } else {
             taken = taken.checked(&plan.control)?;
@@ -222,6 +227,7 @@ impl Holder {
             plan,
             sockets: Some(sockets),
             listed,
+            is_keeping: false,
             listen_again_at: None,
             processes: HashMap::new(),
             last_number: 0,
@@ -245,9 +251,11 @@ impl Holder {
             }
         }
         process::reap(&supervisor.plan.control, children.into_iter().filter(|pid| !known.contains(pid)));
-        supervisor.open_missing(true).await;
+        supervisor.open_missing(true);
         if wants_start {
             supervisor.start().await?;
+        } else {
+            supervisor.tell_addresses().await;
         }
         Ok(supervisor)
     }
@@ -257,16 +265,21 @@ impl Holder {
         self.last_number += 1;
         let number = self.last_number;
         let pid = ours.pid();
+        // One that this supervisor starts is given all of them.
+        let is_behind = matches!(ours, Ours::Perhaps(_));
         let kill = Some(process::listen(number, listening, ours, self.events.clone()));
         let since = Instant::now();
-        self.processes.insert(number, Process { speaking, since, kill, pid, forms, trouble: None });
+        let process = Process { speaking, since, kill, pid, forms, is_behind, trouble: None };
+        self.processes.insert(number, process);
         number
     }
 
     /// Starts a process that is to serve.
     async fn start(&mut self) -> Result<(), HoldError> {
         self.start_at = None;
-        let Some(sockets) = self.held()? else { return Ok(()) };
+        if self.sockets.is_none() {
+            return Ok(());
+        }
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = Command::from((self.plan.command)());
@@ -286,9 +299,11 @@ impl Holder {
         let (listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
         let control = Some(self.plan.control.clone());
         let listen = self.listed.form().clone();
-        let serve = Word::Serve { forms: Forms::OURS, sockets: sockets.names(), control, listen };
+        let Some((sockets, descriptors)) = self.held() else { return Ok(()) };
+        let serve = Word::Serve { forms: Forms::OURS, sockets, control, listen };
         // Whether it heard this shows in what it says.
-        let _ = speaking.say(&serve, &sockets.descriptors()).await;
+        let _ = speaking.say(&serve, &descriptors).await;
+        drop(descriptors);
         let number = self.know((listening, speaking), Ours::Child(child), Forms::FIRST);
         self.coming = Some((number, Instant::now() + START));
         Ok(())
@@ -298,6 +313,8 @@ impl Holder {
         match event {
             Event::Said(Word::Ready { pid, forms }) => {
                 self.note_ready(number, pid, forms.unwrap_or(Forms::FIRST));
+                // A list may have been put in force since it was started.
+                self.tell_addresses().await;
                 self.begin_to_renew().await;
             }
             Event::Said(Word::Done) => self.note_parted(number),
@@ -323,6 +340,7 @@ impl Holder {
                 }
             }
             Event::Said(word) => tracing::warn!(?word, "a serving process said something else"),
+            Event::Kept { listen, kept } => self.note_kept(number, listen, kept).await,
             Event::Gone(code) => return self.note_gone(number, code).await,
         }
         Ok(None)
@@ -388,11 +406,10 @@ impl Holder {
     /// Another one serves, which is told; or nobody does, and it is tried again.
     async fn note_failed_start(&mut self, why: &str) {
         tracing::error!("{why}");
-        let serving = self.serving.and_then(|number| Some((number, self.processes.get(&number)?)));
-        if let Some((number, serving)) = serving {
+        if let Some(serving) = self.serving.and_then(|number| self.processes.get(&number)) {
             let _ = serving.speaking.say(&Word::UpgradeFailed { why: why.to_owned() }, &[]).await;
             // It goes on, perhaps from before this supervisor and its list.
-            self.tell_addresses(number).await;
+            self.tell_addresses().await;
         } else {
             self.early_ends += 1;
             self.start_after_rest().await;
@@ -453,7 +470,17 @@ impl Holder {
             renewing.start = true;
             return Ok(());
         }
+        if self.has_to_wait() {
+            self.start_at = Some(Instant::now());
+            return Ok(());
+        }
         self.start().await
+    }
+
+    /// Whether no process is to be started yet: while the supervisor is renewed; and, as long as another one serves, while a list is
+    /// written, whose addresses it would not have.
+    fn has_to_wait(&self) -> bool {
+        self.renewing.is_some() || (self.is_keeping && self.serving.is_some())
     }
 
     /// Gives the sockets up and has everything end; true if nothing is left.

@@ -13,15 +13,15 @@ use tokio::{
     runtime::{Builder, LocalOptions},
     sync::{mpsc, oneshot},
     task::{JoinHandle, spawn_local},
-    time::{timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
     caller::Caller,
     connection,
     count::Unserved,
-    entrance::{Entrance, Inside},
     flow::{self, Listener},
+    listen_address::{Accepted, ListenAddress},
     proxy_protocol::{self, Announced},
     secured,
     sockets::BACKLOG,
@@ -30,6 +30,9 @@ use crate::{
 
 /// How long accepting rests when it can't go on: too many connections, or no file descriptor left.
 const REST: Duration = Duration::from_millis(20);
+
+/// How often it does so for connections that wait at a socket that is closed: for a second.
+const MOST_RESTS: usize = 50;
 
 /// How often connections to versions that were idle for too long are closed.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -94,12 +97,12 @@ impl Sources {
     }
 
     /// This thread, for what comes in at a socket.
-    fn worker(&self, entrance: &Arc<Entrance>) -> Rc<Worker> {
+    fn worker(&self, address: &Arc<ListenAddress>) -> Rc<Worker> {
         let mut workers = self.workers.borrow_mut();
-        if let Some(known) = workers.iter().find(|worker| worker.is_of(entrance)) {
+        if let Some(known) = workers.iter().find(|worker| worker.is_of(address)) {
             return Rc::clone(known);
         }
-        let worker = Rc::new(Worker::new(&self.thread, entrance));
+        let worker = Rc::new(Worker::new(&self.thread, address));
         workers.push(Rc::clone(&worker));
         worker
     }
@@ -122,34 +125,34 @@ fn obey(sources: &Rc<Sources>, order: Order) {
             sources.thread.exchange_table(table);
             let _ = done.send(());
         }
-        Order::Listen(listener, incoming, entrance) => match TcpListener::from_std(listener) {
+        Order::Listen(listener, incoming, address) => match TcpListener::from_std(listener) {
             Ok(listener) => {
-                let (worker, listener) = (sources.worker(&entrance), Rc::new(listener));
+                let (worker, listener) = (sources.worker(&address), Rc::new(listener));
                 let accepting = accept(Rc::clone(&worker), Rc::clone(&listener), incoming.clone());
                 let task = spawn_local(accepting);
                 sources.accepting.borrow_mut().push(Accepting { worker, listener, incoming, task });
             }
             Err(error) => tracing::error!(%error, "a listening socket can't be used"),
         },
-        Order::Serve(stream, incoming, inside) => match TcpStream::from_std(stream) {
-            Ok(stream) => serve(&sources.worker(inside.entrance()), stream, incoming, inside),
+        Order::Serve(stream, incoming, accepted) => match TcpStream::from_std(stream) {
+            Ok(stream) => serve(&sources.worker(accepted.address()), stream, incoming, accepted),
             Err(error) => {
                 sources.thread.note_unusable();
                 tracing::warn!(%error, "an accepted connection can't be used");
             }
         },
-        Order::Datagrams(socket, flows, entrance) => {
-            match Listener::start(&sources.worker(&entrance), socket, flows) {
+        Order::Datagrams(socket, flows, address) => {
+            match Listener::start(&sources.worker(&address), socket, flows) {
                 Ok(listener) => sources.listeners.borrow_mut().push(listener),
                 Err(error) => tracing::error!(%error, "a socket for datagrams can't be used"),
             }
         }
-        Order::GiveBack(entrance, done) => {
-            spawn_local(give_back(Rc::clone(sources), entrance, done));
+        Order::Close(until_closed, done) => {
+            spawn_local(close(Rc::clone(sources), until_closed, done));
         }
         Order::StopTaking(done) => {
             let listeners = sources.listeners.borrow();
-            listeners.iter().filter(|one| !one.is_given_back()).for_each(|one| one.stop_reading());
+            listeners.iter().filter(|one| !one.is_closing()).for_each(|one| one.stop_reading());
             let accepting: Vec<Accepting> = sources.accepting.borrow_mut().drain(..).collect();
             spawn_local(async move {
                 for accepting in accepting {
@@ -160,9 +163,9 @@ fn obey(sources: &Rc<Sources>, order: Order) {
             });
         }
         Order::GiveFlows(to) => {
-            // A socket that was given back no other process has: its flows end here.
+            // A socket that was closed no other process has: its flows end here.
             let mut listeners = sources.listeners.borrow_mut();
-            let moved = listeners.extract_if(.., |listener| !listener.is_given_back());
+            let moved = listeners.extract_if(.., |listener| !listener.is_closing());
             let _ = to.send(moved.flat_map(|listener| listener.give()).collect());
         }
         Order::Gather(done) => {
@@ -178,33 +181,34 @@ fn obey(sources: &Rc<Sources>, order: Order) {
     }
 }
 
-/// Takes what waits at a socket that is given back, and then nothing more; sees to it that what came in there ends in time.
-async fn give_back(sources: Rc<Sources>, entrance: Arc<Entrance>, done: oneshot::Sender<()>) {
-    let Some(until) = entrance.until() else { return };
-    let worker = sources.worker(&entrance);
-    let datagrams = sources.listeners.borrow().iter().find(|listener| listener.is_of(&entrance)).cloned();
+/// Takes what waits at a socket that is closed, and then nothing more; sees to it that what came in there ends in time.
+async fn close(sources: Rc<Sources>, until_closed: Accepted, done: oneshot::Sender<()>) {
+    let address = Arc::clone(until_closed.address());
+    let Some(mut until) = address.until() else { return };
+    let worker = sources.worker(&address);
+    let mut datagrams = sources.listeners.borrow().iter().find(|listener| listener.is_of(&address)).cloned();
     if let Some(listener) = &datagrams {
         // While flows may still begin.
         listener.take_waiting();
     }
     worker.begin_draining();
-    let is_of_it = |accepting: &mut Accepting| accepting.worker.is_of(&entrance);
+    let is_of_it = |accepting: &mut Accepting| accepting.worker.is_of(&address);
     let accepting: Vec<Accepting> = sources.accepting.borrow_mut().extract_if(.., is_of_it).collect();
     for Accepting { listener, incoming, task, .. } in accepting {
         task.abort();
         let _ = task.await;
-        accept_waiting(&worker, listener, &incoming);
+        accept_waiting(&worker, listener, &incoming).await;
     }
-    if let Some(listener) = &datagrams
-        && entrance.inside() == 0
-    {
-        sources.close(listener).await;
+    // Nothing has it any more before that is said.
+    if let Some(listener) = datagrams.take_if(|listener| !listener.has_flows()) {
+        sources.close(&listener).await;
     }
+    drop(until_closed);
     let _ = done.send(());
-    if timeout_at(until, entrance.emptied()).await.is_err() {
-        // Flows see by themselves that it is time.
+    while timeout_at(until, address.drained()).await.is_err() {
+        // Flows see by themselves that it is time. What another thread accepted may come here only now, and is cut next.
         worker.cut();
-        entrance.emptied().await;
+        until = Instant::now() + REST;
     }
     if let Some(listener) = datagrams {
         sources.close(&listener).await;
@@ -212,8 +216,9 @@ async fn give_back(sources: Rc<Sources>, entrance: Arc<Entrance>, done: oneshot:
 }
 
 /// Takes the connections that wait in the queue of a socket, and closes it here.
-fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming: &Incoming) {
+async fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming: &Incoming) {
     let Some(Ok(listener)) = Rc::into_inner(listener).map(TcpListener::into_std) else { return };
+    let mut rests = 0;
     // Others may come all the while.
     for _ in 0..BACKLOG {
         match listener.accept() {
@@ -224,8 +229,18 @@ fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming: &Inc
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
-            // Nobody is left who waits, or nobody can be accepted.
-            Err(_) => return,
+            // Nobody is left who waits.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) if rests == MOST_RESTS => {
+                let at = worker.address().at;
+                tracing::error!(%at, %error, "connections that wait at an address that is closed can't be accepted, and are reset");
+                return;
+            }
+            // Perhaps others end meanwhile, and leave a file descriptor.
+            Err(_) => {
+                rests += 1;
+                sleep(REST).await;
+            }
         }
     }
 }
@@ -234,7 +249,7 @@ async fn accept(worker: Rc<Worker>, listener: Rc<TcpListener>, incoming: Incomin
     let crew = worker.crew();
     loop {
         if crew.connections() >= crew.limits.connections {
-            tokio::time::sleep(REST).await;
+            sleep(REST).await;
             continue;
         }
         match listener.accept().await {
@@ -242,7 +257,7 @@ async fn accept(worker: Rc<Worker>, listener: Rc<TcpListener>, incoming: Incomin
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "no connection can be accepted for now");
-                tokio::time::sleep(REST).await;
+                sleep(REST).await;
             }
         }
     }
@@ -250,25 +265,25 @@ async fn accept(worker: Rc<Worker>, listener: Rc<TcpListener>, incoming: Incomin
 
 /// Serves a connection on the thread that has the fewest.
 fn place(worker: &Rc<Worker>, stream: TcpStream, incoming: Incoming) {
-    let (crew, here, inside) = (worker.crew(), worker.index(), worker.entrance().enter());
+    let (crew, here, accepted) = (worker.crew(), worker.index(), worker.address().accept());
     let least = crew.least_loaded();
     let count = |index: usize| crew.connections[index].load(Ordering::Relaxed);
     let goes_to = if count(least) < count(here) { least } else { here };
     crew.connections[goes_to].fetch_add(1, Ordering::Relaxed);
     if goes_to == here {
-        return serve(worker, stream, incoming, inside);
+        return serve(worker, stream, incoming, accepted);
     }
     let sent =
-        stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming, inside)));
+        stream.into_std().map(|stream| crew.orders[goes_to].send(Order::Serve(stream, incoming, accepted)));
     if !matches!(sent, Ok(Ok(()))) {
         crew.connections[goes_to].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming, inside: Inside) {
+fn serve(worker: &Rc<Worker>, mut stream: TcpStream, incoming: Incoming, accepted: Accepted) {
     let number = worker.next_number();
     let brings_calls = matches!(incoming, Incoming::Calls | Incoming::Secured(_));
-    let counted = Counted { worker: Rc::clone(worker), number, _inside: inside };
+    let counted = Counted { worker: Rc::clone(worker), number, _accepted: accepted };
     let of_task = Rc::clone(worker);
     let task = spawn_local(async move {
         let worker = of_task;
@@ -318,7 +333,7 @@ async fn announced(stream: &mut TcpStream, caller: &mut Caller, worker: &Worker)
 struct Counted {
     worker: Rc<Worker>,
     number: u64,
-    _inside: Inside,
+    _accepted: Accepted,
 }
 
 impl Drop for Counted {

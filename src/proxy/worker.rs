@@ -1,6 +1,6 @@
 //! What a thread that serves calls has of its own: its view of the table, what it counted; and what all of them share.
 //!
-//! What comes in at a listening socket sees the thread through a [`Worker`] of that socket's: one that is given back drains by itself.
+//! What comes in at a listening socket sees the thread through a [`Worker`] of that socket's: one that is closed drains by itself.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,8 +26,8 @@ use crate::{
     access_log::{Line, Log},
     buffers::Buffers,
     count::{Counts, ThreadShard},
-    entrance::{Entrance, Inside},
     flow::{AdoptedFlow, FlowForm},
+    listen_address::{Accepted, ListenAddress},
     live::{LiveTable, Local, Version},
     pool::Pools,
     proxy_protocol::Network,
@@ -40,13 +40,14 @@ pub(crate) enum Order {
     /// From now on this table holds. Answered once no further call of this thread is given by the old one.
     Table(Arc<LiveTable>, oneshot::Sender<()>),
     /// Takes connections from a socket.
-    Listen(StdListener, Incoming, Arc<Entrance>),
+    Listen(StdListener, Incoming, Arc<ListenAddress>),
     /// A connection that another thread accepted.
-    Serve(std::net::TcpStream, Incoming, Inside),
+    Serve(std::net::TcpStream, Incoming, Accepted),
     /// Takes datagrams from a socket, of which no other worker hears, after the flows that were there already.
-    Datagrams(std::net::UdpSocket, Vec<AdoptedFlow>, Arc<Entrance>),
+    Datagrams(std::net::UdpSocket, Vec<AdoptedFlow>, Arc<ListenAddress>),
     /// Takes nothing more from a socket, after what waits there. Answered once the socket is closed here, or waits for its flows alone.
-    GiveBack(Arc<Entrance>, oneshot::Sender<()>),
+    /// What comes along counts as a connection until then, so that no thread takes the address for drained while another one accepts.
+    Close(Accepted, oneshot::Sender<()>),
     /// Takes nothing more from sockets of which another process takes what comes in. Answered once that is so: nobody accepts here, those
     /// of TCP are closed, and no datagram is read.
     StopTaking(oneshot::Sender<()>),
@@ -138,7 +139,7 @@ pub(crate) struct WorkerThread {
 #[derive(Debug)]
 pub(crate) struct Worker {
     thread: Rc<WorkerThread>,
-    entrance: Arc<Entrance>,
+    address: Arc<ListenAddress>,
     is_draining: Cell<bool>,
     /// Wakes who waits for draining to begin.
     drain_began: Notify,
@@ -197,25 +198,25 @@ impl WorkerThread {
 }
 
 impl Worker {
-    pub(crate) fn new(thread: &Rc<WorkerThread>, entrance: &Arc<Entrance>) -> Self {
+    pub(crate) fn new(thread: &Rc<WorkerThread>, address: &Arc<ListenAddress>) -> Self {
         Self {
-            is_draining: Cell::new(thread.is_draining.get() || entrance.is_given_back()),
+            is_draining: Cell::new(thread.is_draining.get() || address.is_closed()),
             thread: Rc::clone(thread),
-            entrance: Arc::clone(entrance),
+            address: Arc::clone(address),
             drain_began: Notify::new(),
             calling: RefCell::default(),
             last_number: Cell::new(0),
         }
     }
 
-    /// The socket.
-    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
-        &self.entrance
+    /// Where its socket listens.
+    pub(crate) fn address(&self) -> &Arc<ListenAddress> {
+        &self.address
     }
 
     /// Whether it is that of this socket.
-    pub(crate) fn is_of(&self, entrance: &Arc<Entrance>) -> bool {
-        Arc::ptr_eq(&self.entrance, entrance)
+    pub(crate) fn is_of(&self, address: &Arc<ListenAddress>) -> bool {
+        Arc::ptr_eq(&self.address, address)
     }
 
     /// A number for a connection that brings calls.

@@ -441,9 +441,9 @@ impl Inner {
         // Whoever was to do that may have been killed.
         self.put(&all).await?;
         self.listen(&all).await?;
-        let given_back = self.listened().await?.given_back;
+        let closing = self.listened().await?.closing;
         let has_callers = |taken: &Taken| {
-            let mut own = given_back.iter().filter(|one| {
+            let mut own = closing.iter().filter(|one| {
                 one.address.port() == taken.at && (one.kind == AddressKind::Udp) == taken.is_udp()
             });
             own.any(|one| one.connections > 0)
@@ -494,8 +494,8 @@ impl Inner {
         let ports: BTreeSet<u16> = all.iter().filter(is_waited_for).map(|taken| taken.at).collect();
         let until = Instant::now() + GIVE_BACK_WITHIN;
         while !ports.is_empty() {
-            let given_back = self.listened().await?.given_back;
-            let left = given_back
+            let closing = self.listened().await?.closing;
+            let left = closing
                 .iter()
                 .filter(|one| one.kind != AddressKind::Udp && ports.contains(&one.address.port()));
             if left.map(|one| one.connections).sum::<usize>() == 0 || Instant::now() >= until {

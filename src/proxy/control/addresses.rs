@@ -1,7 +1,7 @@
 //! On which addresses a process listens, and how that changes while it serves.
 //!
-//! Whoever holds the sockets decides about a list: the supervisor, which is asked, and answers with all sockets that there are then; or,
-//! where there never was one, this process. What comes in at an address that is given back goes on, as `entrance` says.
+//! The owner of the sockets decides about a list: the supervisor, which is asked, and answers with all sockets that there are then; or,
+//! where there never was one, this process. What came in at an address that is closed goes on, as `listen_address` says.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     control_handler::{ControlHandler, Phase, Refused},
-    form::{GivenBack, ListenStatus},
+    form::{Closing, ListenStatus},
 };
 use crate::{
     Kind, Listen, Proxy, Socket, Tls,
@@ -50,8 +50,8 @@ struct Current {
     listening: Vec<Listen>,
     /// The list in force.
     list: ListenForm,
-    /// Perhaps something that came in there goes on.
-    given_back: Vec<(AddressForm, Listen)>,
+    /// Addresses that were closed. Perhaps something that came in there goes on.
+    closing: Vec<(AddressForm, Listen)>,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
 
 impl Addresses {
     pub(super) fn new(state: &Path, listening: Vec<Listen>) -> Self {
-        let current = Current { listening, list: ListenForm::default(), given_back: Vec::new() };
+        let current = Current { listening, list: ListenForm::default(), closing: Vec::new() };
         Self {
             current: StdMutex::new(current),
             tls: OnceLock::new(),
@@ -82,14 +82,22 @@ impl Addresses {
         lock(&self.current).listening.clone()
     }
 
-    /// All at which a service may be: on which it is listened or is to be, and those that were given back while something that came in
+    /// All at which a service may be: on which it is listened or is to be, and those that were closed while something that came in
     /// there goes on.
     pub(super) fn known(&self, proxy: &Proxy) -> Vec<Listen> {
         let current = lock(&self.current);
-        let of_list = current.list.listen.iter().copied().map(Listen::from);
-        let given_back = current.given_back.iter().map(|&(_, listen)| listen);
-        let given_back = given_back.filter(|listen| proxy.left_at(listen.address, listen.kind.is_udp()) > 0);
-        current.listening.iter().copied().chain(of_list).chain(given_back).collect()
+        let closing = current.closing.iter().map(|&(_, listen)| listen);
+        let closing = closing.filter(|listen| proxy.left_at(listen.address, listen.kind.is_udp()) > 0);
+        current.listening.iter().copied().chain(listens::addresses(&current.list)).chain(closing).collect()
+    }
+
+    fn note_closed(&self, listen: Listen) {
+        let mut current = lock(&self.current);
+        current.listening.retain(|other| *other != listen);
+        if let Some(form) = form_of(listen) {
+            current.closing.retain(|(_, other)| *other != listen);
+            current.closing.push((form, listen));
+        }
     }
 
     /// Nobody answers any more to the list about which was asked.
@@ -111,8 +119,8 @@ impl ControlHandler {
     pub fn listen_status(&self) -> ListenStatus {
         let mut current = lock(&self.addresses.current);
         let left = |listen: &Listen| self.proxy.left_at(listen.address, listen.kind.is_udp());
-        current.given_back.retain(|(_, listen)| left(listen) > 0);
-        let given_back = current.given_back.iter().map(|(form, listen)| GivenBack {
+        current.closing.retain(|(_, listen)| left(listen) > 0);
+        let closing = current.closing.iter().map(|(form, listen)| Closing {
             kind: form.kind,
             address: form.address,
             connections: left(listen),
@@ -120,7 +128,7 @@ impl ControlHandler {
         ListenStatus {
             list: current.list.clone(),
             missing: listens::missing(&current.list, &current.listening),
-            given_back: given_back.collect(),
+            closing: closing.collect(),
         }
     }
 
@@ -135,7 +143,7 @@ impl ControlHandler {
         if self.holds_itself().await {
             self.put_itself(list).await?;
         } else {
-            self.ask_holder(list).await?;
+            self.ask_supervisor(list).await?;
         }
         Ok(self.listen_status())
     }
@@ -155,7 +163,9 @@ impl ControlHandler {
     fn check_here(&self, list: &ListenForm) -> Result<(), ListenFault> {
         for &form in &list.listen {
             let listen = Listen::from(form);
-            if form.kind == AddressKind::Https && self.addresses.tls.get().is_none() {
+            // One of the list before may have had a certificate then, and keeps nobody from changing the others.
+            let is_listed = lock(&self.addresses.current).list.listen.contains(&form);
+            if form.kind == AddressKind::Https && !is_listed && self.addresses.tls.get().is_none() {
                 return Err(ListenFault::invalid(format!(
                     "callers of {listen} speak TLS, and {NO_CERTIFICATE}"
                 )));
@@ -164,7 +174,7 @@ impl ControlHandler {
             let left = self.proxy.left_at(listen.address, true);
             if form.kind == AddressKind::Udp && !is_listened && left > 0 {
                 return Err(ListenFault::conflict(format!(
-                    "{listen} was given back, and is open as long as flows go on that began there, of which there are {left}: ask \
+                    "{listen} was closed, and its socket stays as long as flows go on that began there, of which there are {left}: ask \
                      again once they have ended"
                 )));
             }
@@ -172,7 +182,7 @@ impl ControlHandler {
         Ok(())
     }
 
-    async fn ask_holder(&self, list: ListenForm) -> Result<(), ListenFault> {
+    async fn ask_supervisor(&self, list: ListenForm) -> Result<(), ListenFault> {
         let (answer, answered) = oneshot::channel();
         *lock(&self.addresses.asked) = Some(Asked { list: list.clone(), answer });
         self.tell_holder(&Word::Listen { listen: list }).await.map_err(|error| match error {
@@ -193,14 +203,17 @@ impl ControlHandler {
     /// The supervisor has answered about a list, and what it says was done.
     pub(crate) fn note_list(&self, list: &ListenForm, answer: Result<(), ListenFault>) {
         let asked = lock(&self.addresses.asked).take_if(|asked| asked.list == *list);
-        if let Some(asked) = asked {
-            let _ = asked.answer.send(answer);
-        } else if let Err(fault) = answer {
+        let unheard = match asked {
+            Some(asked) => asked.answer.send(answer).err(),
+            None => Some(answer),
+        };
+        if let Some(Err(fault)) = unheard {
             tracing::error!(%fault, "addresses of the list are not listened on");
         }
     }
 
-    /// Takes what comes in at all of these sockets, and at no other. `shared`: those of this process, for the next supervisor.
+    /// Takes what comes in at those of these sockets that are of the list, and at no others of the list before. `shared`: those of this
+    /// process, for the next supervisor.
     pub(crate) async fn take_sockets(
         &self,
         list: ListenForm,
@@ -209,15 +222,18 @@ impl ControlHandler {
     ) -> Result<(), ListenFault> {
         // Also while another process is about to take over: it has the same sockets, and this one may go on.
         let phase = self.phase.lock().await;
+        let before = listens::addresses(&lock(&self.addresses.current).list);
         let (new, gone) = match &mut *lock(shared) {
-            Some(own) if *phase != Phase::Finishing => own.exchange(given),
+            Some(own) if *phase != Phase::Finishing => {
+                own.exchange(given, &before, &listens::addresses(&list))
+            }
             Some(_) | None => return Err(ListenFault::busy()),
         };
         lock(&self.addresses.current).list = listens::in_order(list);
         let closed: Vec<Listen> = gone.iter().filter_map(Open::listen).collect();
         // Here first, so that the socket is closed by whoever takes what waits there.
         drop(gone);
-        self.give_back(&closed).await;
+        self.close(&closed).await;
         let done = self.listen_on_new(&new);
         if let Some(own) = &mut *lock(shared) {
             let listening = self.addresses.listening();
@@ -225,10 +241,10 @@ impl ControlHandler {
             own.open.extend(new.into_iter().filter(is_listened));
         }
         drop(phase);
-        done
+        done.map_err(ListenFault::not_yet)
     }
 
-    /// Puts a list in force where nobody else holds the sockets.
+    /// Puts a list in force where this process owns the sockets.
     async fn put_itself(&self, list: ListenForm) -> Result<(), ListenFault> {
         let phase = self.phase.lock().await;
         if *phase != Phase::Serving {
@@ -243,40 +259,39 @@ impl ControlHandler {
         let of_list = listed.listens();
         let mut configured = self.addresses.listening();
         configured.retain(|listen| !of_list.contains(listen));
-        let gone = listed.put(list, &configured).await?;
+        let change = listed.prepare(list, &configured)?.kept().await?;
+        let gone = listed.put_in_force(change);
         lock(&self.addresses.current).list = listed.form().clone();
         let closed: Vec<Listen> = gone.iter().filter_map(Open::listen).collect();
         drop(gone);
-        self.give_back(&closed).await;
+        self.close(&closed).await;
         let done = self.listen_on_new(listed.open());
         drop(phase);
-        done
+        done.map_err(ListenFault::not_yet)
     }
 
     /// Takes nothing more at these addresses.
-    async fn give_back(&self, closed: &[Listen]) {
+    async fn close(&self, closed: &[Listen]) {
         for &listen in closed {
-            if let Some(form) = form_of(listen) {
-                let mut current = lock(&self.addresses.current);
-                current.listening.retain(|other| *other != listen);
-                current.given_back.retain(|(_, other)| *other != listen);
-                current.given_back.push((form, listen));
-            }
             if listen.kind.is_udp() {
-                self.proxy.give_back_udp(listen.address).await;
+                self.proxy.close_udp(listen.address).await;
             } else {
-                self.proxy.give_back(listen.address).await;
+                self.proxy.close(listen.address).await;
             }
+            // Only now: whoever looked before would find nothing left, while others may still come in.
+            self.addresses.note_closed(listen);
             tracing::info!(%listen, "nothing more is taken");
         }
     }
 
-    /// Takes what comes in at those of these sockets at which it didn't. Gives the first at which it can't; the others are tried.
+    /// Takes what comes in at those of these sockets at which it didn't. Gives the first at which it can't; the others are tried. Those of
+    /// callers of TLS are passed over without a certificate: they are left from when there was one.
     fn listen_on_new(&self, open: &[Open]) -> Result<(), ListenFault> {
         let mut done = Ok(());
         for open in open {
             let Some(listen) = open.listen() else { continue };
-            if lock(&self.addresses.current).listening.contains(&listen) {
+            let has_no_certificate = open.kind == Kind::Tls && self.addresses.tls.get().is_none();
+            if has_no_certificate || lock(&self.addresses.current).listening.contains(&listen) {
                 continue;
             }
             match self.listen_at(open) {

@@ -110,13 +110,13 @@ pub struct ListenStatus {
     /// Those of it on which it can't be listened for now. It is tried again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<AddressForm>,
-    /// Addresses at which nothing more is taken, while what came in there goes on.
+    /// Addresses that were closed, while what came in there goes on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub given_back: Vec<GivenBack>,
+    pub closing: Vec<Closing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenBack {
+pub struct Closing {
     pub kind: AddressKind,
     pub address: std::net::SocketAddr,
     /// Connections, or flows of UDP, that are left.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /table` | the table in force |
 //! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
-//! | `GET /listen` | the list of addresses in force, beside those of the configuration; which of them can't be opened; and what is left at those that were given back |
+//! | `GET /listen` | the list of addresses in force, beside those of the configuration; which of them can't be opened; and what is left at those that were closed |
 //! | `PUT /listen` | puts a list of addresses in force, numbered as tables are, and answers as `GET /listen`; 409 for one that is older, or changed without a new number, and where somebody else has an address; 403 where the system refuses one; 422 for a fault in it; 507 where it can't be kept |
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
@@ -14,7 +14,8 @@
 //! | `POST /upgrade` | hands over to a process of the program that is on disk now |
 //! | `POST /drain` | ends the proxy once all that it has is finished |
 //!
-//! An answer that isn't 2xx says why: `{"error": "…"}`. 503 says that another process takes over: ask again, and it answers.
+//! An answer that isn't 2xx says why: `{"error": "…"}`. 503 says that another process takes over, or has something else to do first: ask
+//! again, and it answers.
 
 mod addresses;
 pub mod client;

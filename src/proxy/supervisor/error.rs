@@ -1,12 +1,12 @@
 use std::{io, path::PathBuf};
 
-use crate::{handover::HandoverError, handover_socket, sockets::MAX_SOCKETS};
+use crate::{handover::HandoverError, handover_socket, sockets::MAX_ADDRESSES};
 
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     #[error("no address to listen on")]
     NoAddress,
-    #[error("more than {} addresses to listen on", MAX_SOCKETS - 1)]
+    #[error("more than {} addresses to listen on", MAX_ADDRESSES)]
     TooMany,
     #[error("the path of the control socket has more than {} bytes: {path}", handover_socket::MAX_PATH)]
     LongPath { path: PathBuf },

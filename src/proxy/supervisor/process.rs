@@ -13,8 +13,11 @@ use tokio::{
 };
 
 use crate::{
+    form::ListenForm,
     handover::{Listening, PATIENCE, Word},
     handover_socket,
+    listed::Change,
+    listens::ListenFault,
 };
 
 /// How often it is looked whether a process has ended.
@@ -28,6 +31,11 @@ pub(super) enum Event {
     Said(Word),
     /// It is gone, with the code with which it ended where that is known.
     Gone(Option<i32>),
+    /// A list for which it asked is on disk, and can be put in force; or why not.
+    Kept {
+        listen: ListenForm,
+        kept: Result<Change, ListenFault>,
+    },
 }
 
 /// Whose child it is.

@@ -110,7 +110,7 @@ impl Holder {
     /// Tells all processes that their links end, if a process of another program serves.
     pub(super) async fn begin_to_renew(&mut self) {
         let is_wanted = is_other(Path::new((self.plan.again)().get_program()));
-        if !is_wanted || self.renewing.is_some() || self.is_stopping || self.coming.is_some() {
+        if !is_wanted || self.is_changing() {
             return;
         }
         self.say_to_all(&Word::Renewing).await;
@@ -137,19 +137,18 @@ impl Holder {
     }
 
     async fn become_another(&self, start: bool) -> Result<Infallible, HandoverError> {
-        let sockets = self.held()?.ok_or(HandoverError::Ended)?;
+        let (sockets, mut descriptors) = self.held().ok_or(HandoverError::Ended)?;
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (_listening, speaking) = handover::ends(UnixStream::from_std(ours)?);
         let hold = Word::Hold {
             forms: Forms::OURS,
-            sockets: sockets.names(),
+            sockets,
             control: self.plan.control.clone(),
             children: self.processes.values().filter_map(|process| process.pid).collect(),
             start,
             listen: Some(self.listed.form().clone()),
         };
-        let mut descriptors = sockets.descriptors();
         descriptors.push(self.lock.as_fd());
         speaking.say(&hold, &descriptors).await?;
         let mut command: Command = (self.plan.again)();

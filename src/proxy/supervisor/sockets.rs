@@ -5,7 +5,7 @@ use crate::{
     handover_socket::MAX_PATH,
     listed::Listed,
     local_http::socket,
-    sockets::{Kind, Listen, MAX_SOCKETS, Open, Socket, Sockets},
+    sockets::{Kind, Listen, MAX_ADDRESSES, Open, Socket, Sockets},
 };
 
 /// Makes sure that nobody else holds this control socket, for as long as the file is open.
@@ -14,7 +14,7 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
     if !takes_calls && plan.inherited.is_empty() {
         return Err(HoldError::NoAddress);
     }
-    if plan.listen.len() + plan.inherited.len() >= MAX_SOCKETS {
+    if plan.listen.len() + plan.inherited.len() > MAX_ADDRESSES {
         return Err(HoldError::TooMany);
     }
     let path = &plan.control;
@@ -64,7 +64,7 @@ pub(super) fn make(
     }
     open.iter().try_for_each(|open| open.socket.deepen())?;
     let configured: Vec<Listen> = open.iter().filter_map(Open::listen).collect();
-    listed.adopt(&mut there, &configured);
+    listed.adopt(&mut there, &configured, MAX_ADDRESSES.saturating_sub(configured.len()));
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
         None => socket::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,

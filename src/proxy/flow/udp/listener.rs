@@ -27,11 +27,11 @@ use crate::{
     caller::Caller,
     count::{CallCount, Outcome, Unserved, VersionCounts},
     decide::RoutingDecision,
-    entrance::{Entrance, Inside},
     flow::{
         begin::{Begun, begin},
         retired::retired,
     },
+    listen_address::{Accepted, ListenAddress},
     live::{LocalVersion, Place, Served, Target, Transport},
     worker::Worker,
 };
@@ -40,7 +40,7 @@ use crate::{
 const ROOM: usize = 64 * 1024;
 /// How many answers are passed on before others get their turn.
 const AT_ONCE: usize = 32;
-/// How many datagrams that wait are taken before a socket is given back.
+/// How many datagrams that wait are taken before a socket is closed.
 const MOST_WAITING: usize = 10_000;
 /// How long reading rests when it can't go on.
 const REST: Duration = Duration::from_millis(20);
@@ -102,12 +102,17 @@ impl Listener {
     }
 
     /// Whether it is the one of this socket.
-    pub(crate) fn is_of(&self, entrance: &Arc<Entrance>) -> bool {
-        self.worker.is_of(entrance)
+    pub(crate) fn is_of(&self, address: &Arc<ListenAddress>) -> bool {
+        self.worker.is_of(address)
     }
 
-    pub(crate) fn is_given_back(&self) -> bool {
-        self.worker.entrance().is_given_back()
+    /// Whether no other flow begins: it is closed with its last one.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.worker.address().is_closed()
+    }
+
+    pub(crate) fn has_flows(&self) -> bool {
+        self.flows.borrow().len() > 0
     }
 
     /// Reads no more: another process is about to. Flows go on, as far as answers come.
@@ -445,13 +450,13 @@ fn end(mut count: CallCount<'_>, flow: &Flow, outcome: Option<Outcome>) {
 /// A flow among those of the crew, until it is dropped.
 struct OfFlows {
     worker: Rc<Worker>,
-    _inside: Inside,
+    _accepted: Accepted,
 }
 
 impl OfFlows {
     fn new(worker: &Rc<Worker>) -> Self {
         worker.crew().flows.fetch_add(1, Ordering::Relaxed);
-        Self { worker: Rc::clone(worker), _inside: worker.entrance().enter() }
+        Self { worker: Rc::clone(worker), _accepted: worker.address().accept() }
     }
 }
 
