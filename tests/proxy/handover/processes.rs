@@ -28,7 +28,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::world::{self, read_head};
+use crate::world::{self, NEVER, read_head};
 
 const PART: &str = "CHOIRMASTER_TEST_PART";
 const FOLDER: &str = "CHOIRMASTER_TEST_FOLDER";
@@ -108,8 +108,7 @@ async fn serve(folder: PathBuf) -> i32 {
         control: folder.join("control.sock"),
         state: folder.join("state"),
         threads: 2,
-        // Short, lest a proxy that ends waits for long.
-        limits: Limits { udp_idle: Duration::from_secs(2), ..Limits::default() },
+        limits: Limits { udp_idle: udp_idle(&folder), ..Limits::default() },
         measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
         tls: tls(&folder),
         headers_from: Vec::new(),
@@ -126,6 +125,14 @@ async fn serve(folder: PathBuf) -> i32 {
             1
         }
     }
+}
+
+/// Where this is, a flow ends only when its variation gets none any more.
+pub const FLOWS_LAST: &str = "flows.last";
+
+/// Short, lest a proxy that ends waits for long.
+fn udp_idle(folder: &Path) -> Duration {
+    if folder.join(FLOWS_LAST).exists() { NEVER } else { Duration::from_secs(2) }
 }
 
 /// How a serving process fails.
@@ -316,6 +323,14 @@ impl Held {
         self.supervisor = supervisor;
     }
 
+    /// Starts a supervisor for the process that serves, which goes on since no other one can be started.
+    pub async fn start_holder_in_vain(&mut self) {
+        self.break_program(Some(Broken::AtOnce));
+        let mut supervisor = part("holder", self.folder.path());
+        self.supervisor = supervisor.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        wait_until(async || self.status().await.upgrade_failed.is_some()).await;
+    }
+
     /// Kills all processes, does something while there are none, and starts anew: on another port, where that is the system's choice.
     pub async fn kill_all_and_start_again(&mut self, meanwhile: impl AsyncFnOnce()) {
         let serving = self.status().await.pid;
@@ -359,7 +374,7 @@ impl Held {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        left.retain(|name| !name.starts_with("tls.") && name != "program");
+        left.retain(|name| !name.starts_with("tls.") && name != "program" && name != FLOWS_LAST);
         left.sort();
         assert_eq!(left, ["control.sock.lock", "state"]);
     }

@@ -13,7 +13,7 @@ use proxy::{
         self, MAX_LIST,
         client::{Client, ClientError},
         control_handler::ControlHandler,
-        form::{Applied, GivenBack, ListenStatus, Status},
+        form::{Applied, Closing, ListenStatus, Status},
     },
     form::{AddressForm, AddressKind},
     listens::{ListenFault, ListenFaultClass},
@@ -31,7 +31,7 @@ use crate::{
     flows::{self, echo, udp::End},
     http2_world::{call, connect, request},
     ports::free_address,
-    world::{GET, LATER, Peer, SOON, Scripted, field, ok, table, version, wait_until},
+    world::{GET, NEVER, Peer, SOON, Scripted, field, ok, table, version, wait_until},
 };
 
 const BASE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbase";
@@ -57,7 +57,12 @@ impl Alone {
     }
 
     async fn start_in(folder: TempDir, limits: Limits) -> Self {
-        let proxy = Proxy::start(1, limits).unwrap();
+        Self::start_on(1, folder, limits).await
+    }
+
+    /// With so many threads.
+    async fn start_on(threads: usize, folder: TempDir, limits: Limits) -> Self {
+        let proxy = Proxy::start(threads, limits).unwrap();
         let configured = proxy.listen(&TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
         let listen = vec![Listen { kind: Kind::Plain, address: configured }];
         let handler = ControlHandler::new(proxy, &folder.path().join("state"), listen, "0.0.0-test").unwrap();
@@ -101,8 +106,7 @@ impl Alone {
     }
 
     async fn is_empty(&self) {
-        wait_until("nothing is left of what came in", async || self.status().await.given_back.is_empty())
-            .await;
+        wait_until("nothing is left of what came in", async || self.status().await.closing.is_empty()).await;
     }
 
     fn file(&self) -> std::path::PathBuf {
@@ -122,12 +126,12 @@ fn form(kind: AddressKind, address: SocketAddr) -> AddressForm {
     AddressForm { kind, address }
 }
 
-fn left(kind: AddressKind, address: SocketAddr, connections: usize) -> Vec<GivenBack> {
-    vec![GivenBack { kind, address, connections }]
+fn left(kind: AddressKind, address: SocketAddr, connections: usize) -> Vec<Closing> {
+    vec![Closing { kind, address, connections }]
 }
 
 #[tokio::test]
-async fn an_address_is_opened_given_back_and_opened_again() {
+async fn an_address_is_opened_closed_and_opened_again() {
     let alone = Alone::start().await;
     alone.serve(version(BASE).await).await;
     let at = free_address();
@@ -142,7 +146,7 @@ async fn an_address_is_opened_given_back_and_opened_again() {
     assert_eq!(idle.call(GET).await.1, "base");
 
     let closed = alone.put(2, &[]).await;
-    assert_eq!(closed.given_back, left(AddressKind::Http, at, 1));
+    assert_eq!(closed.closing, left(AddressKind::Http, at, 1));
     assert!(is_closed(at).await);
     // Somebody else can have it, while the connection that stood idle has its next call answered.
     drop(TcpListener::bind(at).unwrap());
@@ -157,7 +161,7 @@ async fn an_address_is_opened_given_back_and_opened_again() {
 }
 
 #[tokio::test]
-async fn calls_in_flight_end_well_at_an_address_that_is_given_back() {
+async fn calls_in_flight_end_well_at_an_address_that_is_closed() {
     let alone = Alone::start().await;
     let base = Scripted::new().await;
     alone.serve(base.at).await;
@@ -186,12 +190,22 @@ async fn calls_in_flight_end_well_at_an_address_that_is_given_back() {
 #[tokio::test]
 async fn a_caller_of_http2_is_told_that_its_connection_ends() {
     let alone = Alone::start().await;
-    alone.serve(version(BASE).await).await;
+    let base = Scripted::new().await;
+    alone.serve(base.at).await;
     let at = free_address();
     alone.put(1, &[("http", at)]).await;
     let connection = connect(at).await;
-    assert_eq!(call(&connection, request("GET", "/a"), "").await.unwrap().text(), "base");
-    assert_eq!(alone.put(2, &[]).await.given_back, left(AddressKind::Http, at, 1));
+    // With a call under way it has not ended before anybody looks.
+    let closing = async {
+        let mut called = base.accept().await;
+        called.head().await;
+        let status = alone.put(2, &[]).await;
+        called.send(ok("base")).await;
+        status.closing
+    };
+    let (answer, closing) = tokio::join!(call(&connection, request("GET", "/a"), ""), closing);
+    assert_eq!(answer.unwrap().text(), "base");
+    assert_eq!(closing, left(AddressKind::Http, at, 1));
     alone.is_empty().await;
     assert!(call(&connection, request("GET", "/a"), "").await.is_err());
 }
@@ -219,6 +233,81 @@ async fn connections_that_wait_to_be_accepted_are_served_before_the_address_is_c
         let (head, body) = caller.answer().await;
         assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "base"));
     }
+}
+
+const CALLERS: usize = 40;
+
+/// A proxy of several threads, and callers who wait at an address, since nobody is accepted beyond one connection, or one on each thread.
+async fn with_callers_who_wait(limits: Limits) -> (Alone, SocketAddr, Vec<Peer>) {
+    let limits = Limits { connections: 1, ..limits };
+    let alone = Alone::start_on(4, tempfile::tempdir().unwrap(), limits).await;
+    alone.serve(version(BASE).await).await;
+    let at = free_address();
+    alone.put(1, &[("http", at)]).await;
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        callers.push(Peer::connect(at).await);
+    }
+    (alone, at, callers)
+}
+
+#[tokio::test]
+async fn whoever_waits_when_an_address_is_closed_is_counted_there_on_whichever_thread_and_served() {
+    let (alone, at, callers) = with_callers_who_wait(Limits::default()).await;
+    assert_eq!(alone.put(2, &[]).await.closing, left(AddressKind::Http, at, CALLERS));
+    assert!(is_closed(at).await);
+    for mut caller in callers {
+        let (head, body) = caller.call(GET).await;
+        assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "base"));
+    }
+    alone.is_empty().await;
+}
+
+#[tokio::test]
+async fn whoever_waits_when_an_address_is_closed_is_cut_on_whichever_thread_when_the_time_is_over() {
+    let (alone, _, callers) = with_callers_who_wait(Limits { flow_drain: SOON, ..Limits::default() }).await;
+    alone.put(2, &[]).await;
+    for mut caller in callers {
+        caller.gone().await;
+    }
+    alone.is_empty().await;
+}
+
+#[tokio::test]
+async fn an_address_of_udp_at_which_nothing_came_in_is_free_once_it_is_closed() {
+    let alone = Alone::start().await;
+    let at = own_address();
+    for turn in 0..10 {
+        alone.put(2 * turn + 1, &[("udp", at)]).await;
+        assert!(alone.put(2 * turn + 2, &[]).await.closing.is_empty());
+        drop(std::net::UdpSocket::bind(at).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn more_addresses_than_a_proxy_may_have_are_refused_by_name_and_keep_none_of_the_others_from_being_opened()
+ {
+    let (folder, port) = (tempfile::tempdir().unwrap(), own_address().port());
+    let addresses = (2..65).map(|host| ("tcp", SocketAddr::from(([127, 0, 0, host], port))));
+    let addresses: Vec<(&str, SocketAddr)> = addresses.collect();
+    fs::create_dir(folder.path().join("state")).unwrap();
+    fs::write(folder.path().join("state/listen.json"), list(4, &addresses).to_string()).unwrap();
+    let alone = Alone::start_in(folder, Limits::default()).await;
+    let [fault] = &alone.faults[..] else { panic!("{:?}", alone.faults) };
+    assert_eq!(fault.class, ListenFaultClass::Invalid);
+    let last = addresses[62].1;
+    let why = format!(
+        "can't listen on tcp://{last}: a proxy listens on at most 63 addresses, and its configuration has 1"
+    );
+    assert_eq!(fault.why, why);
+    assert_eq!(alone.status().await.missing, [form(AddressKind::Tcp, last)]);
+    // Nor is it opened because it is asked for again.
+    let (status, why) = alone.refuse(&list(4, &addresses)).await;
+    assert_eq!(status, 422);
+    assert_eq!(why, "63 addresses beside 1 of the configuration; a proxy listens on at most 63");
+    assert!(is_closed(last).await && !is_closed(addresses[0].1).await);
+    assert!(alone.put(5, &addresses[1..]).await.missing.is_empty());
+    assert!(is_closed(addresses[0].1).await && !is_closed(last).await);
 }
 
 #[tokio::test]
@@ -258,9 +347,9 @@ async fn what_does_not_end_by_itself_is_cut_when_its_time_is_over() {
 
 #[tokio::test]
 async fn flows_of_udp_go_on_and_no_other_begins_until_the_socket_closes_with_the_last() {
-    let alone = Alone::start_with(Limits { udp_idle: LATER, ..Limits::default() }).await;
+    let alone = Alone::start_with(Limits { udp_idle: NEVER, ..Limits::default() }).await;
     let (target, caller, late) = (End::new().await, End::new().await, End::new().await);
-    let at = own_address();
+    let (at, next) = (own_address(), End::new().await);
     alone.put(1, &[("udp", at)]).await;
     let to = target.at().to_string();
     let served = flows::table(1, [flows::service("udp", at, &to, &to, 0)]);
@@ -272,7 +361,7 @@ async fn flows_of_udp_go_on_and_no_other_begins_until_the_socket_closes_with_the
     caller.send(at, "one").await;
     let (_, flow) = target.next().await;
 
-    assert_eq!(alone.put(2, &[]).await.given_back, left(AddressKind::Udp, at, 1));
+    assert_eq!(alone.put(2, &[]).await.closing, left(AddressKind::Udp, at, 1));
     late.send(at, "late").await;
     let dropped = "choirmaster_proxy_datagrams_dropped_total 1\n";
     wait_until("it is dropped", async || alone.handler.proxy().metrics().await.contains(dropped)).await;
@@ -284,18 +373,21 @@ async fn flows_of_udp_go_on_and_no_other_begins_until_the_socket_closes_with_the
     put_table().await.unwrap();
     let (status, why) = alone.refuse(&list(3, &[("udp", at)])).await;
     assert_eq!(status, 409);
-    assert!(why.contains(&format!("udp://{at} was given back")) && why.contains("ask again"), "{why}");
+    assert!(why.contains(&format!("udp://{at} was closed")) && why.contains("ask again"), "{why}");
 
+    // It ends when its variation gets none any more.
+    let to = next.at().to_string();
+    let mut elsewhere = flows::service("udp", at, &to, &to, 0);
+    elsewhere["drain_seconds"] = json!(0);
+    alone.handler.proxy().apply(&flows::table(2, [elsewhere.clone()])).await.unwrap();
     alone.is_empty().await;
     wait_until("the socket is closed", async || std::net::UdpSocket::bind(at).is_ok()).await;
-    let refused = alone.client.put::<Applied>(
-        "/table",
-        serde_json::to_vec(&flows::table(2, [flows::service("udp", at, &to, &to, 0)])).unwrap().into(),
-    );
-    assert!(matches!(refused.await, Err(ClientError::Refused { status: 422, .. })));
+    let text = serde_json::to_vec(&flows::table(3, [elsewhere])).unwrap();
+    let refused = alone.client.put::<Applied>("/table", text.into()).await;
+    assert!(matches!(refused, Err(ClientError::Refused { status: 422, .. })));
     alone.put(3, &[("udp", at)]).await;
     late.send(at, "again").await;
-    assert_eq!(target.next().await.0, "again");
+    assert_eq!(next.next().await.0, "again");
 }
 
 #[tokio::test]
@@ -397,9 +489,9 @@ async fn the_same_list_again_changes_nothing_whatever_its_order() {
     assert_eq!(fs::metadata(alone.file()).unwrap().ino(), about.ino());
     let (head, _) = caller.call(GET).await;
     assert_eq!(field(&head, "connection"), None);
-    // With another number it is another list, in which nothing was opened or given back either.
+    // With another number it is another list, by which nothing was opened or closed either.
     let second = alone.put(2, &[("tcp", two), ("http", one)]).await;
-    assert_eq!((second.list.listen, second.given_back.len()), (first.list.listen, 0));
+    assert_eq!((second.list.listen, second.closing.len()), (first.list.listen, 0));
     let (head, _) = caller.call(GET).await;
     assert_eq!(field(&head, "connection"), None);
 }

@@ -1,15 +1,19 @@
 //! Addresses that a supervisor opens, with real processes that are killed and renewed.
 
 use std::{
+    collections::HashSet,
+    fs,
     io::ErrorKind,
     net::{SocketAddr, TcpListener},
+    path::PathBuf,
 };
 
 use proxy::{
-    control::form::{Applied, GivenBack, ListenStatus, Status},
+    control::form::{Applied, Closing, ListenStatus, Status},
     form::{AddressForm, AddressKind},
 };
-use serde_json::json;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpStream, UnixStream},
@@ -20,7 +24,7 @@ use crate::{
     flows::{service, table, udp::End},
     handover::{
         load::{self, Callers, Counting},
-        processes::{Broken, Held, kill, wait_until},
+        processes::{Broken, FLOWS_LAST, Held, kill, wait_until},
     },
     ports::free_address,
     tls::{Authority, client, dial, write},
@@ -54,6 +58,51 @@ impl Held {
     }
 }
 
+/// Sends a list once, and gives what is answered as it is: a client asks again where that is 503.
+async fn put_once(control: PathBuf, list: Value) -> String {
+    let (mut stream, body) = (UnixStream::connect(control).await.unwrap(), list.to_string());
+    let head = format!("PUT /listen HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Leaves a process so many free file descriptors, and gives what it was allowed before.
+fn leave_descriptors(pid: u32, free: usize) -> Rlimit {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str().unwrap().parse::<u64>().unwrap();
+    let used: HashSet<u64> = entries.map(|entry| number(entry.unwrap())).collect();
+    let current = (0..).filter(|number| !used.contains(number)).nth(free);
+    allow_descriptors(pid, Rlimit { current, maximum: getrlimit(Resource::Nofile).maximum })
+}
+
+fn allow_descriptors(pid: u32, limit: Rlimit) -> Rlimit {
+    prlimit(Pid::from_raw(i32::try_from(pid).unwrap()), Resource::Nofile, limit).unwrap()
+}
+
+/// Takes the sockets of the process that serves, as a supervisor that knows words up to this form. It is the test.
+async fn supervisor_of(held: &Held, newest: u32) -> UnixStream {
+    let pid = held.status().await.pid;
+    let mut supervisor = UnixStream::connect(format!("{}.{pid}", held.control().display())).await.unwrap();
+    say(&mut supervisor, &json!({"word": "take", "forms": {"newest": newest, "oldest": 1}})).await;
+    assert_eq!(hear(&mut supervisor).await["word"], "taken");
+    wait_until(async || held.status().await.held).await;
+    supervisor
+}
+
+async fn say(to: &mut UnixStream, word: &Value) {
+    let word = word.to_string();
+    to.write_u32(word.len() as u32).await.unwrap();
+    to.write_all(word.as_bytes()).await.unwrap();
+}
+
+async fn hear(from: &mut UnixStream) -> Value {
+    let mut word = vec![0; from.read_u32().await.unwrap() as usize];
+    from.read_exact(&mut word).await.unwrap();
+    serde_json::from_slice(&word).unwrap()
+}
+
 async fn is_refused(at: SocketAddr) -> bool {
     TcpStream::connect(at).await.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
@@ -75,7 +124,7 @@ async fn an_address_of_the_list_outlives_kills_of_either_process_and_of_both() {
     assert_eq!(held.list().await, opened);
     assert!(is_served(kept).await && is_served(other).await);
 
-    // What is given back stays so for the next process.
+    // What is closed stays so for the next process.
     held.open(2, &[("http", kept)]).await;
     assert!(is_refused(other).await);
     held.kill_serving().await;
@@ -149,8 +198,8 @@ async fn calls_in_flight_and_idle_connections_end_well_and_the_address_is_free_a
     in_flight.head().await;
 
     let status = held.open(2, &[]).await;
-    let left = GivenBack { kind: AddressKind::Http, address: at, connections: 2 };
-    assert_eq!(status.given_back, [left]);
+    let left = Closing { kind: AddressKind::Http, address: at, connections: 2 };
+    assert_eq!(status.closing, [left]);
     let next = TcpListener::bind(at).unwrap();
     // The process that serves goes on with what came in, and so it does once it has handed over.
     idle.send(CALL).await;
@@ -231,7 +280,7 @@ async fn an_address_that_somebody_else_has_after_a_restart_is_listened_on_once_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewed_holder_has_the_list_and_changes_it() {
+async fn a_renewed_supervisor_has_the_list_and_changes_it() {
     let held = Held::start_with_own_program().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;
@@ -275,7 +324,7 @@ async fn an_upgrade_that_does_not_come_about_keeps_the_list() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_holder_of_an_earlier_version_no_list_is_taken_and_it_says_why() {
+async fn beside_a_supervisor_of_an_earlier_version_no_list_is_taken_and_it_says_why() {
     let mut held = Held::start().await;
     let version = Counting::start().await;
     held.put(1, version.at).await;
@@ -284,14 +333,8 @@ async fn beside_a_holder_of_an_earlier_version_no_list_is_taken_and_it_says_why(
     held.kill_holder();
     wait_until(async || !held.status().await.held).await;
     let pid = held.status().await.pid;
-    // The test is one that knows nothing of lists.
-    let mut older = UnixStream::connect(format!("{}.{pid}", held.control().display())).await.unwrap();
-    let word = json!({"word": "take", "forms": {"newest": 1, "oldest": 1}}).to_string();
-    older.write_u32(word.len() as u32).await.unwrap();
-    older.write_all(word.as_bytes()).await.unwrap();
-    let mut taken = vec![0; older.read_u32().await.unwrap() as usize];
-    older.read_exact(&mut taken).await.unwrap();
-    wait_until(async || held.status().await.held).await;
+    // One that knows nothing of lists.
+    let older = supervisor_of(&held, 1).await;
     let (status, why) = put(&held.client, &list(2, &[])).await.unwrap_err();
     assert_eq!(status, 409);
     assert!(why.contains("is of an earlier version, and can't open addresses"), "{why}");
@@ -307,14 +350,153 @@ async fn beside_a_holder_of_an_earlier_version_no_list_is_taken_and_it_says_why(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flows_at_an_address_of_the_list_go_on_over_upgrades_also_once_it_was_given_back() {
+async fn an_answer_of_a_later_supervisor_that_is_not_known_here_is_to_be_asked_again() {
+    let mut held = Held::start().await;
+    held.kill_holder();
+    wait_until(async || !held.status().await.held).await;
+    let pid = held.status().await.pid;
+    let mut later = supervisor_of(&held, 2).await;
+    let asked = tokio::spawn(put_once(held.control(), list(1, &[])));
+    let word = hear(&mut later).await;
+    assert_eq!(word["word"], "listen");
+    let fault = json!({"class": "of_later", "why": "it is not the time"});
+    say(&mut later, &json!({"word": "not_listening", "listen": word["listen"], "fault": fault})).await;
+    let answer = asked.await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("it is not the time"), "{answer}");
+    drop(later);
+    wait_until(async || !held.status().await.held).await;
+    held.start_holder_again().await;
+    held.other_than(pid).await;
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_without_descriptors_for_new_sockets_serves_on_and_takes_them_once_it_has_some() {
     let held = Held::start().await;
-    let (target, caller) = (End::new().await, End::new().await);
-    let at = own_address();
-    held.open(1, &[("udp", at)]).await;
-    let to = target.at().to_string();
-    let form = serde_json::to_vec(&table(1, [service("udp", at, &to, &to, 0)])).unwrap();
-    let _: Applied = held.client.put("/table", form.into()).await.unwrap();
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    let (one, two) = (free_address(), free_address());
+    let both = list(1, &[("http", one), ("http", two)]);
+    let pid = held.status().await.pid;
+    // For who asks, and one more: all sockets are more than that.
+    let before = leave_descriptors(pid, 2);
+    let answer = put_once(held.control(), both.clone()).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("ask again"), "{answer}");
+    assert!(!is_refused(one).await && !is_refused(two).await);
+    allow_descriptors(pid, before);
+    // It asks by itself.
+    wait_until(async || {
+        let status = held.list().await;
+        status.list.generation == 1 && status.missing.is_empty()
+    })
+    .await;
+    assert!(is_served(one).await && is_served(two).await && is_served(held.at).await);
+    let status = held.status().await;
+    assert_eq!((status.pid, status.held), (pid, true));
+    put(&held.client, &both).await.unwrap();
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_goes_on_after_a_failed_upgrade_follows_the_list_and_keeps_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("tls.flows"), "").unwrap();
+    let mut held = Held::start_in(folder).await;
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    let (kept, other) = (free_address(), free_address());
+    held.open(1, &[("http", kept)]).await;
+    let before = held.status().await;
+    assert_eq!(before.tcp.len(), 1);
+    // The next supervisor has another configuration, and a list that was kept when this one was killed.
+    held.kill_holder();
+    fs::remove_file(held.folder().join("tls.flows")).unwrap();
+    fs::write(held.folder().join("state/listen.json"), list(2, &[("http", other)]).to_string()).unwrap();
+    held.start_holder_in_vain().await;
+    wait_until(async || held.list().await.list.generation == 2).await;
+    assert!(is_served(other).await && is_refused(kept).await);
+    held.open(3, &[("http", kept), ("http", other)]).await;
+    assert!(is_served(other).await && is_served(kept).await);
+    let status = held.status().await;
+    assert_eq!((status.pid, status.tcp, status.udp), (before.pid, before.tcp, before.udp));
+    held.break_program(None);
+    held.upgrade().await;
+    assert!(held.status().await.tcp.is_empty());
+    assert!(is_served(other).await && is_served(kept).await);
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_with_more_addresses_leaves_out_those_of_the_list_for_which_there_is_no_room() {
+    let mut held = Held::start().await;
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    let port = own_address().port();
+    // Beside an address for calls and one for metrics.
+    let addresses = (2..63).map(|host| ("http", SocketAddr::from(([127, 0, 0, host], port))));
+    let addresses: Vec<(&str, SocketAddr)> = addresses.collect();
+    held.open(1, &addresses).await;
+    let before = held.status().await.pid;
+    held.kill_holder();
+    fs::write(held.folder().join("tls.flows"), "").unwrap();
+    held.start_holder_again().await;
+    held.other_than(before).await;
+    let missing: Vec<SocketAddr> = held.list().await.missing.iter().map(|form| form.address).collect();
+    let last: Vec<SocketAddr> = addresses[58..].iter().map(|(_, at)| *at).collect();
+    assert_eq!(missing, last);
+    assert!(is_served(held.at).await && is_served(addresses[57].1).await);
+    held.open(2, &addresses[1..59]).await;
+    held.upgrade().await;
+    assert!(held.list().await.missing.is_empty());
+    assert!(is_served(addresses[58].1).await && is_refused(addresses[0].1).await);
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_https_address_of_the_list_without_a_certificate_keeps_nothing_else_from_being_served() {
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new("of the proxy"));
+    write(folder.path(), &authority.sign("here.example"));
+    let mut held = Held::start_in(folder).await;
+    let version = Counting::start().await;
+    held.put(1, version.at).await;
+    let (secured, plain, more) = (free_address(), free_address(), free_address());
+    held.open(1, &[("https", secured), ("http", plain)]).await;
+    let certificate = held.folder().join("tls.crt");
+    let away = certificate.with_extension("away");
+    held.kill_all_and_start_again(async || fs::rename(&certificate, &away).unwrap()).await;
+    assert!(is_served(held.at).await && is_served(plain).await);
+    let missing = [AddressForm { kind: AddressKind::Https, address: secured }];
+    assert_eq!(held.list().await.missing, missing);
+    // Nor from being changed.
+    let all = [("https", secured), ("http", plain), ("http", more)];
+    assert_eq!(held.open(2, &all).await.missing, missing);
+    assert!(is_served(more).await);
+    let (status, why) = put(&held.client, &list(3, &[("https", plain)])).await.unwrap_err();
+    assert_eq!(status, 422);
+    assert!(why.contains("no certificate is named"), "{why}");
+    fs::rename(&away, &certificate).unwrap();
+    held.upgrade().await;
+    assert!(held.list().await.missing.is_empty());
+    dial(secured, client(authority.roots(), &["http/1.1"], None)).await.unwrap();
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flows_at_an_address_of_the_list_go_on_over_upgrades_also_once_it_was_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(FLOWS_LAST), "").unwrap();
+    let held = Held::start_in(folder).await;
+    let (target, next, caller) = (End::new().await, End::new().await, End::new().await);
+    let (at, other) = (own_address(), own_address());
+    held.open(1, &[("udp", at), ("udp", other)]).await;
+    let put_table = async |generation: u64, at: SocketAddr, target: &End| {
+        let to = target.at().to_string();
+        let mut service = service("udp", at, &to, &to, 0);
+        service["drain_seconds"] = json!(0);
+        let form = serde_json::to_vec(&table(generation, [service])).unwrap();
+        let _: Applied = held.client.put("/table", form.into()).await.unwrap();
+    };
+    put_table(1, at, &target).await;
     caller.send(at, "one").await;
     let (_, flow) = target.next().await;
     let talk = async |text: &str| {
@@ -325,12 +507,13 @@ async fn flows_at_an_address_of_the_list_go_on_over_upgrades_also_once_it_was_gi
     };
     held.upgrade().await;
     talk("two").await;
-    let status = held.open(2, &[]).await;
-    assert_eq!(status.given_back, [GivenBack { kind: AddressKind::Udp, address: at, connections: 1 }]);
+    let status = held.open(2, &[("udp", other)]).await;
+    assert_eq!(status.closing, [Closing { kind: AddressKind::Udp, address: at, connections: 1 }]);
     talk("three").await;
-    // The process that comes has no such socket: the flow stays where it is.
+    // The process that comes has no such socket: the flow stays where it is, until its variation gets none any more.
     held.upgrade().await;
     talk("four").await;
+    put_table(2, other, &next).await;
     wait_until(async || held.status().await.finishing.is_empty()).await;
     wait_until(async || std::net::UdpSocket::bind(at).is_ok()).await;
     held.open(3, &[("udp", at)]).await;

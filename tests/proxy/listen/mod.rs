@@ -1,4 +1,4 @@
-//! Addresses that are opened and given back while the proxy runs.
+//! Addresses that are opened and closed while the proxy runs.
 
 mod alone;
 mod held;

@@ -8,6 +8,7 @@ use proxy::{
     listens::{Difference, ListenFault, ListenFaultClass, differ},
 };
 use rustix::io::Errno;
+use serde_json::json;
 
 const KINDS: [Kind; 5] = [Kind::Plain, Kind::Tls, Kind::Tcp, Kind::PassThrough, Kind::Udp];
 
@@ -70,5 +71,13 @@ fn what_the_system_says_of_an_address_is_told_by_what_can_be_done_about_it() {
             fault.why.contains("tcp://127.0.0.1:81") && fault.why.contains(&error.to_string()),
             "{fault}"
         );
+    }
+}
+
+#[test]
+fn what_a_later_program_says_of_a_list_is_to_be_asked_again() {
+    for (class, known) in [("conflict", ListenFaultClass::Conflict), ("of_later", ListenFaultClass::Busy)] {
+        let fault: ListenFault = serde_json::from_value(json!({"class": class, "why": "it is so"})).unwrap();
+        assert_eq!((fault.class, fault.why.as_str()), (known, "it is so"));
     }
 }
