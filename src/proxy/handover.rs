@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{io::Interest, net::UnixStream, time::timeout};
 
 use crate::{
-    control::form::{LeavingStatus, TableNumber},
+    control::form::{AddressStatus, LeavingStatus, TableNumber},
     flow::FlowForm,
     form::{ListenForm, TableForm},
     listens::ListenFault,
@@ -248,6 +248,8 @@ pub(crate) enum Word {
         table: TableNumber,
         connections: usize,
         leaving: Vec<LeavingStatus>,
+        #[serde(default)]
+        addresses: Vec<AddressStatus>,
     },
     Done,
     Refused {

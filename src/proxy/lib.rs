@@ -83,7 +83,7 @@ use self::{
     collect::Collector,
     count::ThreadShard,
     flow::{AdoptedFlow, FlowForm},
-    form::TableForm,
+    form::{AddressForm, AddressKind, TableForm},
     listen_address::ListenAddress,
     live::{LiveTable, TableFault, Version},
     proxy_protocol::Network,
@@ -232,35 +232,28 @@ impl Proxy {
         // One thread has all flows of a socket; another one those of the next.
         let turn = self.udp_sockets.fetch_add(1, Ordering::Relaxed);
         let orders = &self.crew.orders[turn % self.crew.orders.len()];
-        let _ = orders.send(Order::Datagrams(socket, taken, self.address(at, true)));
+        let address = self.address(AddressForm { kind: AddressKind::Udp, address: at });
+        let _ = orders.send(Order::Datagrams(socket, taken, address));
         Ok(at)
     }
 
     /// A socket that listens there.
-    fn address(&self, at: SocketAddr, is_udp: bool) -> Arc<ListenAddress> {
-        let address = ListenAddress::new(at, is_udp);
+    fn address(&self, form: AddressForm) -> Arc<ListenAddress> {
+        let address = ListenAddress::new(form);
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         addresses.retain(|known| !known.is_closed() || known.left() > 0);
         addresses.push(Arc::clone(&address));
         address
     }
 
-    /// Takes nothing more from sockets that listen on an address, but for connections that wait in their queues. Once this returns,
-    /// they are closed here. What came in there ends as when the proxy drains, and is cut after [`Limits::flow_drain`].
-    pub async fn close(&self, at: SocketAddr) {
-        self.close_at(at, false).await;
-    }
-
-    /// The same of sockets for datagrams: no further flow begins there. They are closed with the last that is there.
-    pub async fn close_udp(&self, at: SocketAddr) {
-        self.close_at(at, true).await;
-    }
-
-    async fn close_at(&self, at: SocketAddr, is_udp: bool) {
+    /// Takes nothing more from sockets that listen on these addresses, but for what waits in their queues. Once this returns, they are
+    /// closed here, but for those for datagrams, which are closed with the last flow that is there; no further one begins. What came in
+    /// ends as when the proxy drains, and is cut after [`Limits::flow_drain`].
+    pub(crate) async fn close(&self, closed: &[AddressForm]) {
         let until = Instant::now() + self.crew.limits.flow_drain;
-        let mut closed = Vec::new();
+        let mut all = Vec::new();
         for address in self.addresses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if address.at != at || address.is_udp != is_udp || address.is_closed() {
+            if address.is_closed() || !closed.contains(&address.form) {
                 continue;
             }
             address.close(until);
@@ -269,20 +262,27 @@ impl Proxy {
             for orders in &self.crew.orders {
                 let (done, closing) = oneshot::channel();
                 let _ = orders.send(Order::Close(address.accept(), done));
-                closed.push(closing);
+                all.push(closing);
             }
             drop(for_all);
         }
-        for closing in closed {
+        for closing in all {
             let _ = closing.await;
         }
     }
 
     /// How many connections, or flows, are left of those that came in at an address before it was closed.
-    pub(crate) fn left_at(&self, at: SocketAddr, is_udp: bool) -> usize {
+    pub(crate) fn left_at(&self, form: AddressForm) -> usize {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = addresses.iter().filter(|known| known.is_closed());
-        closed.filter(|known| known.at == at && known.is_udp == is_udp).map(|known| known.left()).sum()
+        let closed = addresses.iter().filter(|known| known.is_closed() && known.form == form);
+        closed.map(|known| known.left()).sum()
+    }
+
+    /// How many connections, or flows, there are of those that came in at each address.
+    pub(crate) fn accepted(&self) -> Vec<(AddressForm, usize)> {
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = addresses.iter().map(|known| (known.form, known.left()));
+        accepted.filter(|(_, left)| *left > 0).collect()
     }
 
     /// The version that has a flow: where no table names it, it leaves.
@@ -334,7 +334,7 @@ impl Proxy {
         // All or none.
         let copies: Vec<_> =
             self.crew.orders.iter().map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
-        let address = self.address(at, false);
+        let address = self.address(AddressForm { kind: incoming.kind(), address: at });
         for (orders, socket) in self.crew.orders.iter().zip(copies) {
             let _ = orders.send(Order::Listen(socket, incoming.clone(), Arc::clone(&address)));
         }

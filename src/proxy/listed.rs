@@ -192,6 +192,13 @@ impl Change {
 fn bind(listen: Listen) -> Result<Open, ListenFault> {
     let bound = Socket::bind(listen).and_then(|socket| socket.deepen().map(|()| socket));
     let socket = bound.map_err(|error| ListenFault::of_system(listen, &error))?;
+    let given = socket.local_addr().map_err(|error| ListenFault::of_system(listen, &error))?;
+    if given != listen.address {
+        // It would be looked for in vain among those that are open.
+        return Err(ListenFault::invalid(format!(
+            "the system calls {listen} by another address: name {given}"
+        )));
+    }
     Ok(Open { kind: listen.kind, asked: listen.address.to_string(), socket })
 }
 

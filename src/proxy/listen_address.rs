@@ -4,20 +4,18 @@
 //! connects would wait for nobody; one of UDP goes with its last flow, to which answers go from there. Calls and flows that came in go on as
 //! at a drain: an idle connection isn't closed, and ends with its next answer. What is left at `until` is cut.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use tokio::{sync::Notify, time::Instant};
 
+use crate::form::AddressForm;
+
 #[derive(Debug)]
 pub(crate) struct ListenAddress {
-    pub at: SocketAddr,
-    pub is_udp: bool,
+    pub form: AddressForm,
     /// Connections and flows that came in here and have not ended.
     accepted: AtomicUsize,
     /// Until when they may go on; known once the address was closed.
@@ -30,14 +28,8 @@ pub(crate) struct ListenAddress {
 pub(crate) struct Accepted(Arc<ListenAddress>);
 
 impl ListenAddress {
-    pub(crate) fn new(at: SocketAddr, is_udp: bool) -> Arc<Self> {
-        Arc::new(Self {
-            at,
-            is_udp,
-            accepted: AtomicUsize::new(0),
-            until: OnceLock::new(),
-            drained: Notify::new(),
-        })
+    pub(crate) fn new(form: AddressForm) -> Arc<Self> {
+        Arc::new(Self { form, accepted: AtomicUsize::new(0), until: OnceLock::new(), drained: Notify::new() })
     }
 
     /// Something came in.

@@ -232,7 +232,7 @@ async fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming
             // Nobody is left who waits.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) if rests == MOST_RESTS => {
-                let at = worker.address().at;
+                let at = worker.address().form.address;
                 tracing::error!(%at, %error, "connections that wait at an address that is closed can't be accepted, and are reset");
                 return;
             }

@@ -27,6 +27,7 @@ use crate::{
     buffers::Buffers,
     count::{Counts, ThreadShard},
     flow::{AdoptedFlow, FlowForm},
+    form::AddressKind,
     listen_address::{Accepted, ListenAddress},
     live::{LiveTable, Local, Version},
     pool::Pools,
@@ -71,6 +72,17 @@ pub(crate) enum Incoming {
     Tcp,
     /// TLS that passes unopened, to the service that the caller names.
     Named,
+}
+
+impl Incoming {
+    pub(crate) fn kind(&self) -> AddressKind {
+        match self {
+            Self::Calls => AddressKind::Http,
+            Self::Secured(_) => AddressKind::Https,
+            Self::Tcp => AddressKind::Tcp,
+            Self::Named => AddressKind::Tls,
+        }
+    }
 }
 
 /// What all workers know of each other.

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{
     control_handler::{ControlHandler, Phase, Refused},
-    form::{Closing, ListenStatus},
+    form::{AddressStatus, ListenStatus, TableNumber},
 };
 use crate::{
     Kind, Listen, Proxy, Socket, Tls,
@@ -51,7 +51,7 @@ struct Current {
     /// The list in force.
     list: ListenForm,
     /// Addresses that were closed. Perhaps something that came in there goes on.
-    closing: Vec<(AddressForm, Listen)>,
+    closing: Vec<AddressForm>,
 }
 
 #[derive(Debug)]
@@ -86,17 +86,18 @@ impl Addresses {
     /// there goes on.
     pub(super) fn known(&self, proxy: &Proxy) -> Vec<Listen> {
         let current = lock(&self.current);
-        let closing = current.closing.iter().map(|&(_, listen)| listen);
-        let closing = closing.filter(|listen| proxy.left_at(listen.address, listen.kind.is_udp()) > 0);
+        let closing = current.closing.iter().copied().filter(|form| proxy.left_at(*form) > 0);
+        let closing = closing.map(Listen::from);
         current.listening.iter().copied().chain(listens::addresses(&current.list)).chain(closing).collect()
     }
 
     fn note_closed(&self, listen: Listen) {
         let mut current = lock(&self.current);
         current.listening.retain(|other| *other != listen);
-        if let Some(form) = form_of(listen) {
-            current.closing.retain(|(_, other)| *other != listen);
-            current.closing.push((form, listen));
+        if let Some(form) = form_of(listen)
+            && !current.closing.contains(&form)
+        {
+            current.closing.push(form);
         }
     }
 
@@ -116,20 +117,38 @@ impl ControlHandler {
     }
 
     /// The list in force, and what it has come to.
-    pub fn listen_status(&self) -> ListenStatus {
+    pub async fn listen_status(&self) -> ListenStatus {
+        let elsewhere = self.left_elsewhere().await;
         let mut current = lock(&self.addresses.current);
-        let left = |listen: &Listen| self.proxy.left_at(listen.address, listen.kind.is_udp());
-        current.closing.retain(|(_, listen)| left(listen) > 0);
-        let closing = current.closing.iter().map(|(form, listen)| Closing {
-            kind: form.kind,
-            address: form.address,
-            connections: left(listen),
-        });
-        ListenStatus {
-            list: current.list.clone(),
-            missing: listens::missing(&current.list, &current.listening),
-            closing: closing.collect(),
+        current.closing.retain(|form| self.proxy.left_at(*form) > 0);
+        let here = current.closing.iter().map(|form| status(*form, self.proxy.left_at(*form)));
+        let mut closing: Vec<AddressStatus> = here.collect();
+        for left in elsewhere {
+            match closing.iter_mut().find(|known| known.form() == left.form()) {
+                Some(known) => known.connections += left.connections,
+                None => closing.push(left),
+            }
         }
+        let missing = listens::missing(&current.list, &current.listening);
+        ListenStatus { list: current.list.clone(), missing, closing }
+    }
+
+    pub(super) fn list_number(&self) -> TableNumber {
+        let current = lock(&self.addresses.current);
+        TableNumber { epoch: current.list.epoch, generation: current.list.generation }
+    }
+
+    /// What there is of what came in at each address.
+    pub(super) fn accepted(&self) -> Vec<AddressStatus> {
+        self.proxy.accepted().into_iter().map(|(form, left)| status(form, left)).collect()
+    }
+
+    /// What goes on in processes that handed over, of what came in at addresses at which this one doesn't listen.
+    pub(super) async fn left_elsewhere(&self) -> Vec<AddressStatus> {
+        let (finishing, _) = self.ask_finishing().await;
+        let listening = self.addresses.listening();
+        let left = finishing.into_iter().flat_map(|process| process.addresses);
+        left.filter(|left| !listening.contains(&Listen::from(left.form()))).collect()
     }
 
     /// Puts a list of addresses in force: first on disk, then everywhere. The same again changes nothing.
@@ -145,7 +164,7 @@ impl ControlHandler {
         } else {
             self.ask_supervisor(list).await?;
         }
-        Ok(self.listen_status())
+        Ok(self.listen_status().await)
     }
 
     /// Opens the addresses of the list that is on disk, where no supervisor does so. Gives what can't be opened.
@@ -171,7 +190,7 @@ impl ControlHandler {
                 )));
             }
             let is_listened = lock(&self.addresses.current).listening.iter().any(|own| own.is_at(&listen));
-            let left = self.proxy.left_at(listen.address, true);
+            let left = self.proxy.left_at(form);
             if form.kind == AddressKind::Udp && !is_listened && left > 0 {
                 return Err(ListenFault::conflict(format!(
                     "{listen} was closed, and its socket stays as long as flows go on that began there, of which there are {left}: ask \
@@ -272,13 +291,10 @@ impl ControlHandler {
 
     /// Takes nothing more at these addresses.
     async fn close(&self, closed: &[Listen]) {
+        let forms: Vec<AddressForm> = closed.iter().copied().filter_map(form_of).collect();
+        self.proxy.close(&forms).await;
+        // Only now: whoever looked before would find nothing left, while others may still come in.
         for &listen in closed {
-            if listen.kind.is_udp() {
-                self.proxy.close_udp(listen.address).await;
-            } else {
-                self.proxy.close(listen.address).await;
-            }
-            // Only now: whoever looked before would find nothing left, while others may still come in.
             self.addresses.note_closed(listen);
             tracing::info!(%listen, "nothing more is taken");
         }
@@ -323,6 +339,10 @@ impl ControlHandler {
             (Socket::Tcp(_), Kind::Metrics | Kind::Udp, _) => Ok(()),
         }
     }
+}
+
+fn status(AddressForm { kind, address }: AddressForm, connections: usize) -> AddressStatus {
+    AddressStatus { kind, address, connections }
 }
 
 /// An address as a list has it; none of those that no list has.

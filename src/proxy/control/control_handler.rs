@@ -14,7 +14,7 @@ use tokio::{
 use super::{
     addresses::Addresses,
     counting::Counting,
-    form::{self, Applied, Drained, Finishing, Status, TableNumber},
+    form::{self, AddressStatus, Applied, Drained, Finishing, Status, TableNumber},
 };
 use crate::{
     Kind, Listen, Proxy,
@@ -123,7 +123,10 @@ impl ControlHandler {
         }
         let before = self.proxy.table();
         let checked = before.next(form)?;
-        self.check_ports(&checked)?;
+        if self.check_ports(&checked, &[]).is_err() {
+            // Perhaps what came in there goes on in a process that handed over, which goes by this table, too.
+            self.check_ports(&checked, &self.left_elsewhere().await)?;
+        }
         // With each bucket's variation, so that whoever reads it comes to the same buckets.
         let form = checked.form();
         if is_other(&before, &checked) {
@@ -139,8 +142,9 @@ impl ControlHandler {
     }
 
     /// A table opens no ports: it shares out those that the configuration opened, or a list of addresses, each for what comes in there.
-    fn check_ports(&self, table: &LiveTable) -> Result<(), TableFault> {
-        let known = self.addresses.known(&self.proxy);
+    fn check_ports(&self, table: &LiveTable, elsewhere: &[AddressStatus]) -> Result<(), TableFault> {
+        let mut known = self.addresses.known(&self.proxy);
+        known.extend(elsewhere.iter().map(|left| Listen::from(left.form())));
         for service in table.services() {
             let transport = service.transport();
             let mut open: Vec<u16> = known
@@ -241,15 +245,21 @@ impl ControlHandler {
     }
 
     /// How those stand that handed over, and whether all that they hold is known.
-    async fn ask_finishing(&self) -> (Vec<Finishing>, bool) {
+    pub(super) async fn ask_finishing(&self) -> (Vec<Finishing>, bool) {
         let in_force = TableNumber::of(&self.proxy.table());
         let (mut all, mut all_known) = (Vec::new(), true);
         for neighbour in self.finishing() {
             match neighbour.ask(&Word::Ask).await {
-                Ok(Some(Word::Holds { table, connections, leaving })) => {
+                Ok(Some(Word::Holds { table, connections, leaving, addresses })) => {
                     // By an older table it may still give calls to what this one doesn't name.
                     all_known &= table == in_force;
-                    all.push(Finishing { pid: neighbour.pid, answers: true, connections, leaving });
+                    all.push(Finishing {
+                        pid: neighbour.pid,
+                        answers: true,
+                        connections,
+                        addresses,
+                        leaving,
+                    });
                 }
                 Ok(None) => self.forget(&neighbour),
                 Ok(Some(_)) | Err(_) => {
@@ -258,6 +268,7 @@ impl ControlHandler {
                         pid: neighbour.pid,
                         answers: false,
                         connections: 0,
+                        addresses: Vec::new(),
                         leaving: Vec::new(),
                     });
                 }
@@ -284,6 +295,7 @@ impl ControlHandler {
             table: TableNumber::of(&self.proxy.table()),
             connections: self.proxy.connections(),
             leaving: form::leaving(&self.proxy),
+            addresses: self.accepted(),
         }
     }
 

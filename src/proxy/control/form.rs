@@ -90,6 +90,9 @@ pub struct Finishing {
     /// It answered; else nothing else here is known, and what it holds counts as held.
     pub answers: bool,
     pub connections: usize,
+    /// Where they came in, and flows of UDP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<AddressStatus>,
     pub leaving: Vec<LeavingStatus>,
 }
 
@@ -110,17 +113,24 @@ pub struct ListenStatus {
     /// Those of it on which it can't be listened for now. It is tried again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<AddressForm>,
-    /// Addresses that were closed, while what came in there goes on.
+    /// Addresses that were closed, while what came in there goes on, here or in processes that handed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub closing: Vec<Closing>,
+    pub closing: Vec<AddressStatus>,
 }
 
+/// What goes on of what came in at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closing {
+pub struct AddressStatus {
     pub kind: AddressKind,
     pub address: std::net::SocketAddr,
-    /// Connections, or flows of UDP, that are left.
+    /// Connections, or flows of UDP.
     pub connections: usize,
+}
+
+impl AddressStatus {
+    pub(crate) fn form(&self) -> AddressForm {
+        AddressForm { kind: self.kind, address: self.address }
+    }
 }
 
 /// Whether a version is drained.

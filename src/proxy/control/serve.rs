@@ -37,7 +37,7 @@ async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Ans
     match (path.as_str(), &method) {
         ("/table", &Method::GET) => json(StatusCode::OK, &handler.proxy().table().form()),
         ("/table", &Method::PUT) => put_table(request, handler).await,
-        ("/listen", &Method::GET) => json(StatusCode::OK, &handler.listen_status()),
+        ("/listen", &Method::GET) => json(StatusCode::OK, &handler.listen_status().await),
         ("/listen", &Method::PUT) => put_listen(request, handler).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &handler.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &handler).await,
@@ -101,8 +101,7 @@ async fn put_listen(request: Request<Incoming>, handler: Arc<ControlHandler>) ->
         Ok(Err(refused)) => refused,
         Err(error) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     };
-    let ListenForm { epoch, generation, .. } = handler.listen_status().list;
-    let in_force = Some(TableNumber { epoch, generation });
+    let in_force = Some(handler.list_number());
     json(status_of(&refused), &Refusal { error: refused.to_string(), in_force })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     sync::Arc,
 };
@@ -13,7 +13,7 @@ use proxy::{
         self, MAX_LIST,
         client::{Client, ClientError},
         control_handler::ControlHandler,
-        form::{Applied, Closing, ListenStatus, Status},
+        form::{AddressStatus, Applied, ListenStatus, Status},
     },
     form::{AddressForm, AddressKind},
     listens::{ListenFault, ListenFaultClass},
@@ -126,8 +126,8 @@ fn form(kind: AddressKind, address: SocketAddr) -> AddressForm {
     AddressForm { kind, address }
 }
 
-fn left(kind: AddressKind, address: SocketAddr, connections: usize) -> Vec<Closing> {
-    vec![Closing { kind, address, connections }]
+fn left(kind: AddressKind, address: SocketAddr, connections: usize) -> Vec<AddressStatus> {
+    vec![AddressStatus { kind, address, connections }]
 }
 
 #[tokio::test]
@@ -451,6 +451,29 @@ async fn a_list_that_can_not_be_is_refused_by_name_and_changes_nothing() {
     assert!(matches!(deleted, Err(ClientError::Refused { status: 405, .. })), "{deleted:?}");
     // UDP and TCP have ports of their own.
     alone.put(8, &[("http", own), ("udp", own)]).await;
+}
+
+#[tokio::test]
+async fn an_address_of_ipv6_is_opened_and_closed_and_has_one_name() {
+    if let Err(error) = TcpListener::bind("[::1]:0") {
+        return eprintln!("passed over: this machine has no IPv6: {error}");
+    }
+    let port = own_address().port();
+    let alone = Alone::start().await;
+    alone.serve(version(BASE).await).await;
+    let at = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    // The system forgets the zone, and would be asked for a socket that it never shows.
+    let zoned = SocketAddr::from(SocketAddrV6::new(Ipv6Addr::LOCALHOST, port, 0, 1));
+    let (status, why) = alone.refuse(&list(1, &[("http", zoned)])).await;
+    assert_eq!(
+        (status, why),
+        (422, format!("the system calls http://{zoned} by another address: name {at}"))
+    );
+    assert!(is_closed(at).await);
+    alone.put(1, &[("http", at)]).await;
+    assert_eq!(body_at(at).await, "base");
+    alone.put(2, &[]).await;
+    assert!(is_closed(at).await);
 }
 
 #[tokio::test]

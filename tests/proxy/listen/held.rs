@@ -9,7 +9,7 @@ use std::{
 };
 
 use proxy::{
-    control::form::{Applied, Closing, ListenStatus, Status},
+    control::form::{AddressStatus, Applied, ListenStatus, Status},
     form::{AddressForm, AddressKind},
 };
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -198,7 +198,7 @@ async fn calls_in_flight_and_idle_connections_end_well_and_the_address_is_free_a
     in_flight.head().await;
 
     let status = held.open(2, &[]).await;
-    let left = Closing { kind: AddressKind::Http, address: at, connections: 2 };
+    let left = AddressStatus { kind: AddressKind::Http, address: at, connections: 2 };
     assert_eq!(status.closing, [left]);
     let next = TcpListener::bind(at).unwrap();
     // The process that serves goes on with what came in, and so it does once it has handed over.
@@ -221,6 +221,27 @@ async fn calls_in_flight_and_idle_connections_end_well_and_the_address_is_free_a
     drop(next);
     held.open(3, &[("tcp", at)]).await;
     assert_eq!(held.status().await.tcp, [at.to_string()]);
+    held.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_in_a_process_that_handed_over_is_left_at_an_address_that_is_closed_later() {
+    let held = Held::start().await;
+    let base = Scripted::new().await;
+    held.put(1, base.at).await;
+    let at = free_address();
+    held.open(1, &[("http", at)]).await;
+    let mut slow = Peer::connect(at).await;
+    slow.send(CALL).await;
+    let mut in_flight = base.accept().await;
+    in_flight.head().await;
+    held.upgrade().await;
+    assert!(held.list().await.closing.is_empty());
+    let left = AddressStatus { kind: AddressKind::Http, address: at, connections: 1 };
+    assert_eq!(held.open(2, &[]).await.closing, [left]);
+    in_flight.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1").await;
+    assert_eq!(slow.answer().await.1, "1");
+    wait_until(async || held.list().await.closing.is_empty()).await;
     held.stop().await;
 }
 
@@ -508,12 +529,16 @@ async fn flows_at_an_address_of_the_list_go_on_over_upgrades_also_once_it_was_cl
     held.upgrade().await;
     talk("two").await;
     let status = held.open(2, &[("udp", other)]).await;
-    assert_eq!(status.closing, [Closing { kind: AddressKind::Udp, address: at, connections: 1 }]);
+    assert_eq!(status.closing, [AddressStatus { kind: AddressKind::Udp, address: at, connections: 1 }]);
     talk("three").await;
     // The process that comes has no such socket: the flow stays where it is, until its variation gets none any more.
     held.upgrade().await;
     talk("four").await;
-    put_table(2, other, &next).await;
+    assert_eq!(held.list().await.closing, status.closing);
+    // Its service may be in the next table, too.
+    put_table(2, at, &target).await;
+    talk("five").await;
+    put_table(3, other, &next).await;
     wait_until(async || held.status().await.finishing.is_empty()).await;
     wait_until(async || std::net::UdpSocket::bind(at).is_ok()).await;
     held.open(3, &[("udp", at)]).await;
