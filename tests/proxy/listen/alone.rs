@@ -557,12 +557,16 @@ async fn a_list_is_in_force_again_after_a_restart_without_what_somebody_else_has
     assert_eq!(put(&alone.client, &same).await.unwrap(), before);
     assert_eq!(body_at(two).await, "base");
 
-    let file = alone.file();
-    let folder = alone.end(&[one, two]).await;
-    fs::write(&file, "{\"generation\": 4").unwrap();
-    let alone = Alone::start_in(folder, Limits::default()).await;
-    assert!(alone.faults.is_empty() && alone.status().await.list.listen.is_empty());
-    assert!(is_closed(one).await);
-    assert_eq!(fs::read_to_string(file.with_file_name("listen.json.damaged")).unwrap(), "{\"generation\": 4");
-    alone.put(1, &[("http", one)]).await;
+    let mut folder = alone.end(&[one, two]).await;
+    for damaged in ["{\"generation\": 4", ""] {
+        let file = folder.path().join("state/listen.json");
+        fs::write(&file, damaged).unwrap();
+        let alone = Alone::start_in(folder, Limits::default()).await;
+        assert!(alone.faults.is_empty() && alone.status().await.list.listen.is_empty());
+        assert!(is_closed(one).await);
+        let aside = file.with_file_name("listen.json.damaged");
+        assert_eq!(fs::read_to_string(aside).unwrap(), damaged);
+        alone.put(1, &[("http", one)]).await;
+        folder = alone.end(&[one]).await;
+    }
 }
