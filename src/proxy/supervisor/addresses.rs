@@ -74,8 +74,6 @@ impl Holder {
             }
             Err(fault) => self.refuse(number, listen, fault).await,
         }
-        // It may have waited for this.
-        self.begin_to_renew().await;
     }
 
     /// Whether another process, or program, is about to have the sockets that there were; or those of another list are about to come.
