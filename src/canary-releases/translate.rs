@@ -85,7 +85,7 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
         );
         return Err(Fault::new("spec.version", why));
     }
-    if !canary.limits.is_empty() && new.run.get(&service.name).is_none() {
+    if !canary.limits.is_empty() && !new.run.contains_key(&service.name) {
         let why = format!(
             "the targets of version {} run already, so nothing here limits them: leave it out",
             new.version

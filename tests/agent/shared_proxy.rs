@@ -56,7 +56,7 @@ struct Watched {
     changed: Notify,
     outdated: Notify,
     /// How often it is waited for other targets just now.
-    watched: AtomicUsize,
+    waiters: AtomicUsize,
     /// A service with which a table waits until a test lets it go.
     held: Mutex<Option<&'static str>>,
     let_go: Notify,
@@ -144,7 +144,7 @@ impl DataPlane for Watched {
 
     fn outdated(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            let _watched = Counted::of(&self.watched);
+            let _watched = Counted::of(&self.waiters);
             self.outdated.notified().await;
         })
     }
@@ -235,7 +235,7 @@ impl World {
             reading: Mutex::default(),
             changed: Notify::new(),
             outdated: Notify::new(),
-            watched: AtomicUsize::default(),
+            waiters: AtomicUsize::default(),
             held: Mutex::default(),
             let_go: Notify::new(),
             lingers: watch::Sender::new(false),
@@ -736,7 +736,7 @@ async fn a_table_that_waits_keeps_nobody_else_waiting() {
         let waits = tell(&a, &of_a);
         watched.table_waits().await;
         wait_until("the names of the table before aren't looked at meanwhile", async || {
-            (watched.watched.load(Ordering::SeqCst) == 0).then_some(())
+            (watched.waiters.load(Ordering::SeqCst) == 0).then_some(())
         })
         .await;
         let of_b = table(u64::from(1 + time), [service("till", world.ports[1], 1_000 + time)]);
@@ -764,7 +764,7 @@ async fn a_table_that_waits_keeps_nobody_else_waiting() {
     timeout(within, of_c).await.unwrap().unwrap().unwrap();
     assert_eq!(world.names_in_force().await, ["desk", "shop", "till"]);
     wait_until("those of this one are looked at", async || {
-        (watched.watched.load(Ordering::SeqCst) == 1).then_some(())
+        (watched.waiters.load(Ordering::SeqCst) == 1).then_some(())
     })
     .await;
 }

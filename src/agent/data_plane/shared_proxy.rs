@@ -333,7 +333,7 @@ impl Shared {
         if group.len() <= 1 {
             let mut asked = self.asked.subscribe();
             // It doesn't end for want of a sender: that is here.
-            drop(asked.wait_for(|_| self.parts(|parts| parts.is_to_give_way(group))).await);
+            drop(asked.wait_for(|()| self.parts(|parts| parts.is_to_give_way(group))).await);
         }
         self.front.lingers().await;
     }
@@ -573,7 +573,7 @@ impl Part {
         };
         let mut answered = shared.answered.subscribe();
         // It doesn't end for want of a sender: that is here.
-        drop(answered.wait_for(|_| shared.parts(is_answered)).await);
+        drop(answered.wait_for(|()| shared.parts(is_answered)).await);
     }
 
     async fn look_now(&self) -> Result<ReadBack, Trouble> {

@@ -66,23 +66,15 @@ fn push_service(text: &mut String, service: &Service) {
 fn push_variation(text: &mut String, variation: &Variation, run: Option<&Run>) {
     let Variation { name, targets, health } = variation;
     let _ = writeln!(text, "      - name: {}", quoted(name.as_str()));
-    match run {
-        Some(Run { path, env, limits }) => {
-            let limits = limits.quantities();
-            let limits: Vec<_> =
-                limits.iter().map(|(key, value)| format!("{key}: {}", quoted(value))).collect();
-            let limits = if limits.is_empty() {
-                String::new()
-            } else {
-                format!(", limits: {{{}}}", limits.join(", "))
-            };
-            let _ = writeln!(text, "        run: {{path: {}, env: {}{limits}}}", quoted(path), quoted(env));
-        }
-        None => {
-            let targets =
-                targets.iter().map(|target| quoted(&target.to_string())).collect::<Vec<_>>().join(", ");
-            let _ = writeln!(text, "        targets: [{targets}]");
-        }
+    if let Some(Run { path, env, limits }) = run {
+        let limits = limits.quantities();
+        let limits: Vec<_> = limits.iter().map(|(key, value)| format!("{key}: {}", quoted(value))).collect();
+        let limits =
+            if limits.is_empty() { String::new() } else { format!(", limits: {{{}}}", limits.join(", ")) };
+        let _ = writeln!(text, "        run: {{path: {}, env: {}{limits}}}", quoted(path), quoted(env));
+    } else {
+        let targets: Vec<_> = targets.iter().map(|target| quoted(&target.to_string())).collect();
+        let _ = writeln!(text, "        targets: [{}]", targets.join(", "));
     }
     let Some(Health { path, interval, timeout, healthy_after, unhealthy_after }) = health else { return };
     let path = path.as_ref().map(|path| format!("path: {}, ", quoted(path))).unwrap_or_default();

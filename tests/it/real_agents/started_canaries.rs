@@ -94,7 +94,9 @@ async fn nothing_runs(world: &Routers, letter: char) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canary_is_started_adopted_without_a_restart_and_no_call_is_lost() {
     let mut world = Routers::start(1, &[]).await;
-    ["v1", "v2", "v3"].iter().for_each(|name| content(&world.site, name));
+    for name in ["v1", "v2", "v3"] {
+        content(&world.site, name);
+    }
     let (port, at) = (world.at[0].port(), world.at.clone());
     // Nobody has started the first version yet either.
     world.site.manager.submit(&shop(port, 1, 'A')).await;
@@ -138,7 +140,9 @@ async fn a_canary_is_started_adopted_without_a_restart_and_no_call_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_a_first_canary_that_was_started() {
     let mut world = Routers::start(1, &[]).await;
-    ["v1", "v2", "v3"].iter().for_each(|name| content(&world.site, name));
+    for name in ["v1", "v2", "v3"] {
+        content(&world.site, name);
+    }
     let port = world.at[0].port();
     world.site.manager.submit(&shop(port, 1, 'A')).await;
     let before = world.site.manager.get("/api/v1/registered-releases/shop").await.unwrap();
@@ -163,7 +167,9 @@ async fn nothing_is_left_of_a_first_canary_that_was_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_dies_comes_back_and_its_table_follows() {
     let world = Routers::start(1, &[]).await;
-    ["v1", "v2", "v3"].iter().for_each(|name| content(&world.site, name));
+    for name in ["v1", "v2", "v3"] {
+        content(&world.site, name);
+    }
     let port = world.at[0].port();
     world.site.manager.submit(&shop(port, 2, 'A')).await;
     world.site.manager.submit(&canary(port, 2, 50, 'B', "")).await;
