@@ -76,6 +76,7 @@ pub use service::{AtRollback, Base, ProxyProtocol, Salt, Service, drain};
 pub use sticky::{MAX_STICKY_NAME_BYTES, Sticky};
 pub use strategy::{
     Action, Function, NoForm, OnConflict, ReleaseDeadlines, Stage, StageKind, Strategy, Subject, Version,
+    together,
 };
 pub use target::{MAX_TARGET_LABELS, MAX_TARGET_POSITIONS, Partial, Target, TargetArea};
 pub use traffic::{

@@ -112,6 +112,7 @@ fn unconditional(name: &str, new_traffic: u8) -> Stage {
         subject: 0,
         new_traffic,
         shares: Vec::new(),
+        with_next: false,
         healthy_targets: None,
         conditions: Vec::new(),
         min_duration: std::time::Duration::ZERO,

@@ -356,6 +356,9 @@ pub struct StageForm {
     pub service: Option<Scalar>,
     /// What each variation of the service gets, in percent with at most two decimals; all add up to 100.
     pub shares: Option<BTreeMap<String, PercentForm>>,
+    /// The shares come into force together with those of the stage behind it, which is of another service, and stay while that one lasts; the
+    /// stage itself waits for nothing. `false` if absent.
+    pub with_next: Option<bool>,
     /// So much of the targets of each variation that gets calls must be healthy, in percent.
     pub healthy_targets: Option<PercentForm>,
     /// All must hold for the new version.

@@ -1,6 +1,6 @@
 //! A checked strategy: who takes part, which functions or services change, through which stages, and what follows what.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use traffic::BUCKETS;
@@ -95,6 +95,10 @@ pub struct Stage {
     /// Of a service: what each variation gets, in units of 0.01 %. Empty for a function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<u16>,
+    /// Of a service: its shares come into force together with those of the stage behind it, and stay while that one lasts. It waits for
+    /// nothing, and nothing judges it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_next: bool,
     /// Of a service: so much of the targets of each variation that gets calls must be healthy, in units of 0.01 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_targets: Option<u16>,
@@ -145,6 +149,15 @@ impl Stage {
         let new_traffic = new_traffic(&shares);
         (self.shares.len() == shares.len()).then(|| Self { new_traffic, shares, ..self.clone() })
     }
+}
+
+/// The places of the stages that begin together with the one at this place, in their order: a run of stages of which all but the last are
+/// [`Stage::with_next`].
+#[must_use]
+pub fn together(at: usize, is_with_next: impl Fn(usize) -> bool) -> RangeInclusive<usize> {
+    let first = (0..at).rev().take_while(|before| is_with_next(*before)).last().unwrap_or(at);
+    let last = (at..).find(|after| !is_with_next(*after)).unwrap_or(at);
+    first..=last
 }
 
 /// What all but the stable variation get, in whole percent: 0 only where they get nothing, 100 only where that gets nothing.
@@ -284,6 +297,12 @@ impl Strategy {
         let mut strategy = self.clone();
         strategy.stages[stage] = shared;
         Some(strategy)
+    }
+
+    /// The places of the stages that begin together with one; see [`together`].
+    #[must_use]
+    pub fn together(&self, stage: usize) -> RangeInclusive<usize> {
+        together(stage, |at| self.stages.get(at).is_some_and(|stage| stage.with_next))
     }
 
     /// Whether whoever acts on the release has to say why.

@@ -9,7 +9,8 @@ use super::{
     diagnostic::{nearest, quoted},
     fields::Located,
     findings::Findings,
-    graph, hybrid,
+    graph,
+    hybrid::{self, Group},
     node::At,
     parse::{
         DraftFunction, DraftService, DraftShares, DraftStage, DraftSubject, StrategyDraft,
@@ -63,6 +64,7 @@ pub(super) fn strategy(draft: StrategyDraft, findings: &mut Findings<'_>) -> Opt
     }
     let place = |stage: usize| body.places.get(stage).map_or(draft.stage_deadline_at, |place| place.stage);
     judge_each_variation(&mut strategy, place, findings);
+    begin_together(&strategy, place, findings);
     if body.is_sound {
         warnings(&strategy, &body.places, draft.stage_deadline_at, findings);
     }
@@ -342,6 +344,7 @@ fn finish(
         subject: subject?,
         new_traffic: shared.or(stage.new_traffic)?,
         shares: shares.unwrap_or_default(),
+        with_next: stage.with_next,
         healthy_targets: stage.healthy_targets,
         conditions: stage.conditions,
         min_duration: stage.min_duration,
@@ -350,6 +353,40 @@ fn finish(
         on_failure: on_failure?,
         analysis,
     })
+}
+
+/// What begins together shares out calls of several services by one table: each service is in it once, and only the last stage is waited for
+/// and judged.
+fn begin_together(strategy: &Strategy, place: impl Fn(usize) -> At, findings: &mut Findings<'_>) {
+    for (at, stage) in strategy.stages.iter().enumerate().filter(|(_, stage)| stage.with_next) {
+        let name = quoted(&stage.name);
+        let is_led = strategy.group_of_stage(at + 1) == Group::Routers && at + 1 < strategy.stages.len();
+        if stage.on_success != Action::Stage(at + 1) || !is_led {
+            let message = format!("stage {name} begins with the one behind it, and doesn't lead to that");
+            findings.error(place(at), "with-next", message).fix(
+                "have its onSuccess name the stage behind it, of another service, or leave with_next out",
+            );
+            continue;
+        }
+        let behind = at + 1..=*strategy.together(at).end();
+        if behind.filter_map(|at| strategy.stages.get(at)).any(|other| other.subject == stage.subject) {
+            let message = format!("stage {name} begins together with another one of the same service");
+            findings
+                .error(place(at), "with-next", message)
+                .fix("have a service once in what begins together");
+        }
+        let is_judged = !stage.conditions.is_empty()
+            || stage.analysis.is_some()
+            || stage.healthy_targets.is_some_and(|least| least > 0);
+        if is_judged || !stage.min_duration.is_zero() || stage.min_calls > 0 {
+            let message = format!(
+                "stage {name} begins with the one behind it, so it waits for nothing, and nothing judges it"
+            );
+            findings.error(place(at), "with-next", message).fix(
+                "leave its metrics_conditions, end_conditions, analysis and healthy_targets out: the last stage may have them",
+            );
+        }
+    }
 }
 
 fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findings: &mut Findings<'_>) {
@@ -371,7 +408,7 @@ fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findin
             .fix("let the last stage have onSuccess: rollout");
     }
     for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(&reachable) {
-        if *reached && stage.new_traffic > 0 && stage.conditions.is_empty() {
+        if *reached && !stage.with_next && stage.new_traffic > 0 && stage.conditions.is_empty() {
             let message = format!("stage {} has no condition on the new version", quoted(&stage.name));
             findings
                 .warning(place.name, "no-condition", message)

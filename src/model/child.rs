@@ -102,6 +102,9 @@ pub const FEATURE_FLOWS: &str = "flows";
 /// Who reads, of a variation of a service, what is to be started for it. Others want targets there.
 pub const FEATURE_RUNS: &str = "runs";
 
+/// An agent that shares out the calls of several services together, by stages that begin with the next one. Others wait in each of them.
+pub const FEATURE_TOGETHER: &str = "together";
+
 /// A manager that reads strategies of services.
 pub const FEATURE_SERVICES: &str = "services";
 

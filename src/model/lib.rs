@@ -29,8 +29,8 @@ pub mod traffic;
 pub use child::{
     Capabilities, ChildKind, ChildStatus, Cordon, Exclusion, FEATURE_AGENTS, FEATURE_CLASSES, FEATURE_FLOWS,
     FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_PLACEMENTS, FEATURE_QUESTIONS, FEATURE_ROUTERS, FEATURE_RUNS,
-    FEATURE_SERVICES, FEATURE_SHARES, FEATURE_TRAFFIC, FEATURE_VALUES, FEATURE_WINNER, Leads,
-    NodeCapabilities, Outcome,
+    FEATURE_SERVICES, FEATURE_SHARES, FEATURE_TOGETHER, FEATURE_TRAFFIC, FEATURE_VALUES, FEATURE_WINNER,
+    Leads, NodeCapabilities, Outcome,
 };
 pub use id::{ChildId, ChildKey, IdError, MAX_OFFER_ID_LEN, MAX_RELEASE_ID_LEN, ReleaseId, ReleaseKey};
 pub use manager_clock::{ManagerClock, ManagerInstant};

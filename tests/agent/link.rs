@@ -68,7 +68,7 @@ async fn a_poll_says_what_the_agent_is_and_learns_what_the_manager_reads() {
         json!({
             "runtimes": ["nodejs", "python"],
             "labels": {"env": "prod"},
-            "features": ["interim", "values", "groups", "routers", "winner", "shares", "flows", "runs"],
+            "features": ["interim", "values", "groups", "routers", "winner", "shares", "flows", "runs", "together"],
             "leads": "whole",
             "routers": ["embedded"],
             "node": {"cpus": 0, "cores": 4, "mhz": 0, "memory_mib": 512},

@@ -314,7 +314,7 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:32:5: error: stage "Canary 5 Percent" has no key "x"
      32 |     x:
         |     ^
-      help: its keys are name, type, func_name, variants, service, shares, healthy_targets, metrics_conditions, end_conditions, end_action, analysis
+      help: its keys are name, type, func_name, variants, service, shares, with_next, healthy_targets, metrics_conditions, end_conditions, end_action, analysis
 
     ## a stage that leads to itself
     r.yml:33:18: error: onSuccess leads back to a stage that leads here: this never ends

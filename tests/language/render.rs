@@ -232,6 +232,7 @@ fn some_stage() -> impl Strategy2<Value = Stage> {
             subject: 0,
             new_traffic,
             shares: Vec::new(),
+            with_next: false,
             healthy_targets: None,
             conditions,
             min_duration: Duration::from_millis(millis),

@@ -486,3 +486,91 @@ fn a_metric_of_what_children_report_may_name_its_variations() {
         assert!(check(&text).strategy.is_none(), "{says}");
     }
 }
+
+/// Two services that are shared together, and then the first of them alone.
+const TOGETHER: &str = r#"id: shop-42
+name: shop
+services:
+  - name: checkout
+    ports: [{port: 8080}]
+    variations: [{name: A, targets: ["127.0.0.1:9101"]}, {name: B, targets: ["127.0.0.1:9111"]}]
+  - name: pay
+    ports: [{port: 8090}]
+    variations: [{name: A, targets: ["127.0.0.1:9201"]}, {name: B, targets: ["127.0.0.1:9211"]}]
+stages:
+  - name: pay a little
+    type: Traffic
+    service: pay
+    shares: {A: 70, B: 30}
+    with_next: true
+    end_action: {onSuccess: a little}
+  - name: a little
+    type: Traffic
+    service: checkout
+    shares: {A: 90, B: 10}
+    metrics_conditions: [{name: errorRate, threshold: "<0.02"}]
+    end_action: {onSuccess: more}
+  - name: more
+    type: Traffic
+    service: checkout
+    shares: {A: 50, B: 50}
+    metrics_conditions: [{name: errorRate, threshold: "<0.02"}]
+    end_action: {onSuccess: rollout}
+"#;
+
+#[test]
+fn stages_that_begin_together_are_read_and_handed_on() {
+    let strategy = load(TOGETHER);
+    assert_eq!(strategy.stages.iter().map(|stage| stage.with_next).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!([0, 1, 2].map(|stage| strategy.together(stage)), [0..=1, 0..=1, 2..=2]);
+    serde_saphyr::from_str::<StrategyForm>(TOGETHER).unwrap();
+    // Nothing judges the first, and nobody is told that it should.
+    assert!(!rendered(TOGETHER).contains("no condition"), "{}", rendered(TOGETHER));
+    let stored = serde_json::to_string(&strategy).unwrap();
+    assert_eq!(serde_json::from_str::<Strategy>(&stored).unwrap(), strategy);
+    let below = check_from_parent(render_full::whole(&strategy).as_bytes());
+    assert_eq!(below.strategy.as_ref(), Some(&strategy), "{:?}", below.diagnostics);
+    let in_place = offer::read(&render_full::in_place(&strategy, "11", true)).unwrap();
+    let read: Vec<bool> = in_place.stages.iter().map(|of| of.stage.with_next).collect();
+    assert_eq!(read, [true, false, false]);
+    // Left out, it leaves what is stored as it was.
+    let alone = TOGETHER.replacen("    with_next: true\n", "", 1);
+    let said = TOGETHER.replacen("with_next: true", "with_next: false", 1);
+    assert_eq!(load(&alone).digest_form().unwrap(), load(&said).digest_form().unwrap());
+    assert!(!serde_json::to_string(&load(&alone)).unwrap().contains("with_next"));
+}
+
+#[test]
+fn what_cant_begin_together_is_refused_with_a_reason() {
+    let judged = "it waits for nothing, and nothing judges it";
+    for (from, to, says) in [
+        ("onSuccess: a little", "onSuccess: more", "doesn't lead to that"),
+        ("onSuccess: a little", "onSuccess: rollout", "doesn't lead to that"),
+        (
+            "shares: {A: 50, B: 50}\n",
+            "shares: {A: 50, B: 50}\n    with_next: true\n",
+            "begins with the one behind it, and doesn't lead to that",
+        ),
+        ("service: pay\n", "service: checkout\n", "together with another one of the same service"),
+        ("with_next: true\n", "with_next: true\n    healthy_targets: 50\n", judged),
+        (
+            "with_next: true\n",
+            "with_next: true\n    end_conditions: [{name: minDuration, threshold: 1s}]\n",
+            judged,
+        ),
+        (
+            "with_next: true\n",
+            "with_next: true\n    metrics_conditions: [{name: errorRate, threshold: \"<0.02\"}]\n",
+            judged,
+        ),
+        ("with_next: true", "with_next: soon", "with_next is true or false"),
+    ] {
+        let changed = TOGETHER.replacen(from, to, 1);
+        assert_ne!(changed, TOGETHER, "{from}");
+        assert!(rendered(&changed).contains(says), "{to}: {}", rendered(&changed));
+        assert!(check(&changed).strategy.is_none(), "{to}");
+    }
+    let of_function = super::REFERENCE.replacen("    end_action:", "    with_next: true\n    end_action:", 1);
+    assert_ne!(of_function, super::REFERENCE);
+    assert!(rendered(&of_function).contains("is a stage of a service"), "{}", rendered(&of_function));
+}

@@ -24,7 +24,7 @@ use child_client::{Caller, MAX_ANSWER_BYTES, Span};
 use language::MAX_STRATEGY_BYTES;
 use model::{
     Capabilities, ChildKind, FEATURE_FLOWS, FEATURE_GROUPS, FEATURE_INTERIM, FEATURE_ROUTERS, FEATURE_RUNS,
-    FEATURE_SHARES, FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
+    FEATURE_SHARES, FEATURE_TOGETHER, FEATURE_VALUES, FEATURE_WINNER, Leads, NodeCapabilities,
 };
 use protocol::{
     PollAnswer, PollRequest,
@@ -268,6 +268,7 @@ fn capabilities(about: &About) -> Capabilities {
             FEATURE_SHARES,
             FEATURE_FLOWS,
             FEATURE_RUNS,
+            FEATURE_TOGETHER,
         ]
         .map(str::to_owned)
         .into(),

@@ -184,6 +184,8 @@ struct World {
     taking_over_since_ms: Option<u64>,
     /// Since when what follows an ended stage is in force.
     ending_since_ms: Option<u64>,
+    /// Calls that variations beside the stable ones carried out when the counts were read last, although they have no share any more.
+    left_in_flight: u64,
     /// The first look at the counts that was begun after that.
     first_after: u64,
     /// The first look at the counts that shows all of an ended stage.

@@ -7,11 +7,16 @@
 //! since the manager may yet go on with the release. What was led before stays, and so does what may have been: an agent that lost its memory
 //! can't tell, and a call too many to the stable variation is better than one that goes nowhere.
 //!
+//! Stages that begin together share their services out by one table, from the first of them on: nobody is ever served by the new share of one and
+//! the old one of another. The state machine walks through them all the same, for each is reported; only the last is waited for and judged.
+//! What becomes of the release becomes of all its services, by one table as well.
+//!
 //! While a release is in hand all variations are in the table, also those without a share, so that it is known when the last call
 //! of one has ended; afterwards only the one that serves is.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
+use call_metrics::InFlight;
 use language::{
     Action, AtRollback, Base, Service, Stage,
     offer::{Offer, OfferStage},
@@ -132,8 +137,24 @@ impl StateMachine {
         };
     }
 
-    /// Takes in which shares the manager chose for stages of the offer in hand. The stage that is tested takes them in place: it goes on, with
-    /// what it has counted, and the calls move that the change moves. One that has failed and keeps its shares keeps these.
+    /// Shares out what begins together with a stage that begins, by the same table. `split`: what these shares are called until their own
+    /// stages begin.
+    pub(super) fn share_those_behind(&mut self, stage: usize, split: &str) {
+        let Some(offer) = &self.offer else { return };
+        let last = *together(offer, stage).end();
+        let behind = offer.stages.iter().take(last + 1).skip(stage + 1).filter_map(|of| {
+            let name = offer.services.get(of.stage.subject)?.name();
+            Some((name.to_owned(), self.shares_in(name, &of.stage)))
+        });
+        let (behind, salt) = (behind.collect::<Vec<_>>(), offer.salt.clone());
+        for (name, shares) in behind {
+            self.share_service(&name, &shares, split, &salt);
+        }
+    }
+
+    /// Takes in which shares the manager chose for stages of the offer in hand. The stage that is tested takes them in place, with those that
+    /// have begun together with it: it goes on, with what it has counted, and the calls move that the change moves. One that has failed and
+    /// keeps its shares keeps these.
     pub(super) fn take_shares(&mut self, told: BTreeMap<String, u16>) {
         let Some(work) = &mut self.state.work else { return };
         let before = work.shares.clone();
@@ -145,19 +166,28 @@ impl StateMachine {
         self.share_as_chosen();
         self.dirty();
         let (Some(offer), Some(testing)) = (&self.offer, self.testing()) else { return };
-        let Some(stage) = offer.stages.get(testing.stage).map(|of| of.stage.clone()) else { return };
-        if testing.kept.is_some() || chosen.get(&stage.name) == before.get(&stage.name) {
+        if testing.kept.is_some() {
             return;
         }
-        let (name, split) = (testing.counts.service().to_owned(), testing.counts.split().to_owned());
-        let text =
-            format!("stage {} of {}: {} % of {name} from now on", stage.name, offer.id, stage.new_traffic);
-        let (shares, salt) = (self.shares_in(&name, &stage), offer.salt.clone());
-        self.share_service(&name, &shares, &split, &salt);
-        if let Some(testing) = self.testing_mut() {
-            testing.counts.go_on_in(&stage);
+        let (id, salt, tested) = (offer.id.clone(), offer.salt.clone(), testing.stage);
+        let changed = together(offer, tested).filter_map(|at| {
+            let stage = &offer.stages.get(at)?.stage;
+            let name = offer.services.get(stage.subject)?.name().to_owned();
+            (chosen.get(&stage.name) != before.get(&stage.name)).then(|| (at, name, stage.clone()))
+        });
+        for (at, name, stage) in changed.collect::<Vec<_>>() {
+            // What these shares are called stays: nothing begins by them.
+            let split = self.state.services.get(&name).map(|led| led.split.clone()).unwrap_or_default();
+            let shares = self.shares_in(&name, &stage);
+            self.share_service(&name, &shares, &split, &salt);
+            if let Some(testing) = self.testing_mut().filter(|_| at == tested) {
+                testing.counts.go_on_in(&stage);
+            }
+            self.inform(format!(
+                "stage {} of {id}: {} % of {name} from now on",
+                stage.name, stage.new_traffic
+            ));
         }
-        self.inform(text);
     }
 
     /// Has the stages of the offer in hand say what was chosen instead of what they said.
@@ -237,6 +267,23 @@ impl StateMachine {
         variations.collect()
     }
 
+    /// Of calls in flight those of variations of the offer's services, other than the stable ones, that have no share any more.
+    pub(super) fn left_in_flight(&self, in_flight: &[InFlight]) -> u64 {
+        let left = in_flight.iter().filter(|of| {
+            let led = self.state.services.get(&of.service).filter(|led| self.is_in_hand(led));
+            led.is_some_and(|led| {
+                let mut beside = led.service.variations.iter().zip(led.shares()).skip(1);
+                beside.any(|(one, share)| share == 0 && one.name.as_str() == of.variation)
+            })
+        });
+        left.map(|of| u64::from(of.calls)).sum()
+    }
+
+    /// Whether the offer in hand leads a service.
+    fn is_in_hand(&self, led: &LedService) -> bool {
+        self.offer.as_ref().is_some_and(|offer| led.offer == offer.id)
+    }
+
     /// Variations of the offer's services, other than the stable ones, that have all calls, each by both names.
     pub(super) fn winners(&self) -> Vec<(String, String)> {
         let led = self.names_of_services().into_iter().filter_map(|name| self.state.services.get(&name));
@@ -281,6 +328,11 @@ impl StateMachine {
     pub(super) fn led(&self) -> impl Iterator<Item = LedService> {
         self.services().map(|led| led.bare())
     }
+}
+
+/// The places of the stages of an offer that begin together with one.
+fn together(offer: &Offer, stage: usize) -> RangeInclusive<usize> {
+    language::together(stage, |at| offer.stages.get(at).is_some_and(|of| of.stage.with_next))
 }
 
 /// Whether a stage asks how many targets of a service are healthy.

@@ -152,7 +152,10 @@ impl StateMachine {
                     served.candidate = Some(candidate);
                 }
             }
-            None => self.share_service(&name, &shares, &split, &salt),
+            None => {
+                self.share_service(&name, &shares, &split, &salt);
+                self.share_those_behind(index, &split);
+            }
         }
         self.report_at_ms = 0;
         self.inform(text);
@@ -161,6 +164,9 @@ impl StateMachine {
 
     /// Takes in what was counted.
     pub(super) fn take_counts(&mut self, number: u64, counted: &CountsReading, now: Now) {
+        if let CountsReading::Read(reading) = counted {
+            self.world.left_in_flight = self.left_in_flight(&reading.in_flight);
+        }
         let Some(walk) = self.state.work.as_mut().and_then(|work| work.walk_mut()) else { return };
         let (mut ending, mut testing) = (walk.ending.take(), walk.testing.take());
         let cut_of = |stage: usize| Some(self.offer.as_ref()?.stages.get(stage)?.interim?.cut_ms);
@@ -185,11 +191,12 @@ impl StateMachine {
     fn judge(&mut self, now: Now) {
         let (Some(offer), Some(work)) = (&self.offer, &mut self.state.work) else { return };
         let Some(testing) = work.walk_mut().and_then(|walk| walk.testing.as_mut()) else { return };
-        if testing.kept.is_some() {
+        let stage = offer.stages.get(testing.stage);
+        if testing.kept.is_some() || stage.is_some_and(|of| of.stage.with_next) {
             return;
         }
         let elapsed = Duration::from_millis(testing.elapsed_ms);
-        let is_tried = offer.stages.get(testing.stage).is_some_and(|stage| stage.stage.new_traffic > 0);
+        let is_tried = stage.is_some_and(|of| of.stage.new_traffic > 0);
         if (is_tried || testing.counts.is_asked())
             && let Some(breach) = testing.judge.look(&testing.counts, elapsed)
         {
@@ -210,7 +217,7 @@ impl StateMachine {
         if !self.is_in_force() {
             return;
         }
-        let is_skipped = work.skipped.contains(&stage.name);
+        let is_skipped = stage.with_next || work.skipped.contains(&stage.name);
         let is_ready = is_skipped || testing.counts.is_met(stage, Duration::from_millis(testing.elapsed_ms));
         if !is_ready {
             self.world.unknown_since_ms = None;
@@ -345,7 +352,7 @@ impl StateMachine {
         let is_empty = || self.without_share().iter().all(|one| self.world.emptied.contains(one));
         let is_quiet = match empties_within_ms {
             _ if !walk.plan.versions.is_empty() => true,
-            None => is_asked && has_none,
+            None => is_asked && has_none && self.world.left_in_flight == 0,
             Some(_) => is_empty(),
         };
         let wanted = self.wanted_versions();
@@ -444,7 +451,7 @@ fn is_tested(stage: &Stage, testing: &Testing) -> bool {
 fn holds(stage: &Stage, testing: &Testing, is_skipped: bool) -> bool {
     let elapsed = Duration::from_millis(testing.elapsed_ms);
     let is_passed_over = is_skipped && !testing.counts.is_met(stage, elapsed);
-    is_passed_over || (is_tested(stage, testing) && testing.counts.conditions_hold(stage))
+    stage.with_next || is_passed_over || (is_tested(stage, testing) && testing.counts.conditions_hold(stage))
 }
 
 /// Whether a stage that ends so has failed by itself, and not for want of calls.

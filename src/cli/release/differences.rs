@@ -256,6 +256,9 @@ fn stage_flat(
             let each = service.variations.iter().zip(&stage.shares);
             let each = each.map(|(of, share)| format!("{} {} %", of.name, f64::from(*share) / 100.0));
             put(format!("{name}: shares"), &each.collect::<Vec<_>>().join(", "));
+            if stage.with_next {
+                put(format!("{name}: begins"), &"with the next one");
+            }
             if let Some(least) = stage.healthy_targets {
                 put(format!("{name}: healthy targets"), &format!("{} %", f64::from(least) / 100.0));
             }

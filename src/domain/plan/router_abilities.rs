@@ -7,7 +7,7 @@ use language::{
     Protocol, RouterAbilities, RouterKind, Run, Service, Stage, StickyTo, Strategy,
     analysis::{ChildMetric, MetricSource},
 };
-use model::{Capabilities, ChildKey, FEATURE_FLOWS, FEATURE_RUNS, traffic::Listen};
+use model::{Capabilities, ChildKey, FEATURE_FLOWS, FEATURE_RUNS, FEATURE_TOGETHER, traffic::Listen};
 
 /// A service, and a router that takes part and can't lead it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +34,11 @@ pub enum Lacks {
     ProxyProtocol,
     /// It isn't told for how long connections may stay.
     Drain,
-    /// Its agent is of an older version, and passes over what is asked for by this key.
-    Version(&'static str),
+    /// Its agent is of an older version, which doesn't name this feature, and passes over what is asked for by this key.
+    Version {
+        key: &'static str,
+        feature: &'static str,
+    },
     /// Its agent is of an older version, and starts nothing for services.
     Runs,
     /// Its agent has no runtime for this form.
@@ -62,9 +65,9 @@ impl fmt::Display for Lacks {
             Self::Drain => {
                 f.write_str("isn't told by services how long connections may stay with a variation (drain)")
             }
-            Self::Version(key) => write!(
+            Self::Version { key, feature } => write!(
                 f,
-                "an agent of an older version leads, which passes over {key} (it doesn't name the feature {FEATURE_FLOWS:?}): update it first"
+                "an agent of an older version leads, which passes over {key} (it doesn't name the feature {feature:?}): update it first"
             ),
             Self::Runs => write!(
                 f,
@@ -96,11 +99,12 @@ pub fn unmanaged<'p>(
     plan: impl FnOnce() -> &'p Plan,
 ) -> Option<UnmanagedRouter> {
     let subjects = (strategy.functions.len()..).zip(&strategy.services);
+    let begins_together = strategy.stages.iter().any(|stage| stage.with_next);
     let hard: Vec<_> = subjects
         .map(|(subject, service)| (service, Judged::of(strategy, subject)))
         .filter(|(service, judged)| {
-            !service.runs.is_empty()
-                || RouterKind::ALL.iter().any(|kind| lacks(kind.abilities(), service, judged).is_some())
+            let is_hard = |kind: &RouterKind| lacks(kind.abilities(), service, judged).is_some();
+            begins_together || !service.runs.is_empty() || RouterKind::ALL.iter().any(is_hard)
         })
         .collect();
     if hard.is_empty() {
@@ -117,11 +121,11 @@ pub fn unmanaged<'p>(
             let (service, kind) = (service.name().to_owned(), "manager".to_owned());
             return Some(UnmanagedRouter { service, router, kind, lacks: Lacks::Runs });
         }
-        let (kinds, knows_flows) = (&capabilities.routers, capabilities.has(FEATURE_FLOWS));
+        let kinds = &capabilities.routers;
         hard.iter().find_map(|(service, judged)| {
             let older = || {
-                let flows = asked_of_flows(service).filter(|_| !knows_flows).map(Lacks::Version);
-                flows.or_else(|| unable_to_run(service, capabilities))
+                let passed_over = passed_over(service, begins_together, capabilities);
+                passed_over.or_else(|| unable_to_run(service, capabilities))
             };
             let lacks =
                 |kind: &String| lacks(RouterKind::named(kind)?.abilities(), service, judged).or_else(older);
@@ -133,7 +137,15 @@ pub fn unmanaged<'p>(
     })
 }
 
-/// What a service asks for that agents of older versions don't read, and say nothing of: by its key.
+/// What agents of older versions don't read, and say nothing of.
+fn passed_over(service: &Service, begins_together: bool, of: &Capabilities) -> Option<Lacks> {
+    let together = begins_together.then_some(("with_next", FEATURE_TOGETHER));
+    let asked = asked_of_flows(service).map(|key| (key, FEATURE_FLOWS)).into_iter().chain(together);
+    let mut lacking = asked.filter(|(_, feature)| !of.has(feature));
+    lacking.next().map(|(key, feature)| Lacks::Version { key, feature })
+}
+
+/// What a service asks for of connections and flows: by its key.
 fn asked_of_flows(service: &Service) -> Option<&'static str> {
     let asked = [
         (service.passes_tls(), "tls: pass"),

@@ -81,6 +81,8 @@ pub(crate) struct DraftStage {
     pub new_traffic: Option<u8>,
     /// Of a service: what each variation that is named gets, in units of 0.01 %.
     pub shares: Option<DraftShares>,
+    /// Of a service: it begins together with the stage behind it.
+    pub with_next: bool,
     /// The share of a variation's targets that must be healthy, in units of 0.01 %.
     pub healthy_targets: Option<u16>,
     pub conditions: Vec<Condition>,

@@ -15,19 +15,20 @@ use crate::{
     interim::Interim,
     limits::MAX_CONDITIONS,
     node::{At, Node, NodeKind},
-    reading::{read_name, read_scalar, read_word, title_of},
+    reading::{read_name, read_scalar, read_truth, read_word, title_of},
     scalar,
     strategy::StageKind,
 };
 
 /// The last one only in what a manager hands to an agent.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "type",
     "func_name",
     "variants",
     "service",
     "shares",
+    "with_next",
     "healthy_targets",
     "metrics_conditions",
     "end_conditions",
@@ -45,7 +46,7 @@ pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>)
     let (min_duration, min_calls) = minima(&fields, findings);
     let (on_success, on_failure) = actions(&fields, findings);
     let about = about(&fields, kind, findings);
-    let About { subject, new_traffic, shares, healthy_targets } = about;
+    let About { subject, new_traffic, shares, with_next, healthy_targets } = about;
     let analysis = fields.filled("analysis", "and below it duration:, interval: and metrics:", findings);
     let interim = fields.optional("interim").filter(|_| findings.is_offer());
     Some(DraftStage {
@@ -58,6 +59,7 @@ pub(super) fn read_stage(node: &Node, index: usize, findings: &mut Findings<'_>)
         subject,
         new_traffic,
         shares,
+        with_next,
         healthy_targets,
         conditions: conditions(&fields, findings),
         min_duration,
@@ -84,12 +86,15 @@ struct About {
     subject: Option<DraftSubject>,
     new_traffic: Option<u8>,
     shares: Option<DraftShares>,
+    with_next: bool,
     healthy_targets: Option<u16>,
 }
 
 fn about(fields: &Fields<'_>, kind: Option<Type>, findings: &mut Findings<'_>) -> About {
     let is_of_service = kind == Some(Type::Traffic)
-        || ["service", "shares", "healthy_targets"].iter().any(|key| fields.place(key).is_some());
+        || ["service", "shares", "with_next", "healthy_targets"]
+            .iter()
+            .any(|key| fields.place(key).is_some());
     let mut refuse = |keys: &[&str], of: &str, fix: &str| {
         for (key, at) in keys.iter().filter_map(|key| Some((key, fields.place(key)?))) {
             let message = format!("{} is a stage of a {of} and has no {key}", fields.what());
@@ -123,8 +128,10 @@ fn about(fields: &Fields<'_>, kind: Option<Type>, findings: &mut Findings<'_>) -
     let healthy_targets = fields.filled("healthy_targets", "95", findings);
     let healthy_targets =
         healthy_targets.and_then(|e| read_scalar(e, "bad-percentage", scalar::hundredths, findings));
+    let with_next = fields.filled("with_next", "true", findings);
+    let with_next = with_next.and_then(|e| read_truth(e, findings)).unwrap_or_default();
     let shares = shares(fields, findings);
-    About { subject, new_traffic: None, shares, healthy_targets }
+    About { subject, new_traffic: None, shares, with_next, healthy_targets }
 }
 
 /// `{A: 90, B: 10}`: which variation gets how much, in percent; who isn't named gets nothing.

@@ -100,6 +100,9 @@ pub(super) fn push_shares(text: &mut String, service: &Service, stage: &Stage) {
         text,
         "  - name: {name}\n    type: {kind}\n    service: {service}\n    shares: {{{shares}}}\n"
     );
+    if stage.with_next {
+        text.push_str("    with_next: true\n");
+    }
     if let Some(least) = stage.healthy_targets {
         let _ = writeln!(text, "    healthy_targets: {}", percent(least));
     }

@@ -5,6 +5,7 @@ mod failed_stage;
 mod obstacles;
 mod services;
 mod started;
+mod together;
 mod world;
 
 use agent::state_machine::{Act, Errand, Event, Listed};

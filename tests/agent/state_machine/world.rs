@@ -662,7 +662,7 @@ impl World {
 }
 
 /// What each variation gets, in units of 0.01 %.
-fn shares_of(service: &ServiceForm) -> Vec<u16> {
+pub fn shares_of(service: &ServiceForm) -> Vec<u16> {
     let Some(runs) = &service.runs else { return service.shares.clone().expect("shares") };
     let mut shares = vec![0; service.variations.len()];
     for (from, to, of) in runs {
