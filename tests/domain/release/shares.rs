@@ -9,7 +9,7 @@ use domain::release::{
     parent::{ParentOffer, led},
     rollout, stages,
 };
-use model::{ChildStatus, FEATURE_SHARES, StageStatus};
+use model::{ChildStatus, FEATURE_SHARES, FEATURE_TOGETHER, StageStatus};
 
 use super::{
     winner::router,
@@ -43,7 +43,7 @@ fn judged(rollout: &str) -> String {
 /// Two routers in the first stage that can be told of shares.
 fn in_the_first_stage(text: &str) -> (World, [String; 2]) {
     let mut world = World::new();
-    let routers = [(); 2].map(|()| router(&mut world, &[FEATURE_SHARES]));
+    let routers = [(); 2].map(|()| router(&mut world, &[FEATURE_SHARES, FEATURE_TOGETHER]));
     world.submit(text);
     for router in &routers {
         world.take(router);
@@ -52,8 +52,8 @@ fn in_the_first_stage(text: &str) -> (World, [String; 2]) {
 }
 
 fn chooses(stage: &str, new: u16) -> Command {
-    let (release, stage) = ("s".to_owned(), stage.to_owned());
-    Command::Rollout(rollout::Command::ChooseShares { release, stage, new })
+    let (release, shares) = ("s".to_owned(), told([(stage, new)]));
+    Command::Rollout(rollout::Command::ChooseShares { release, shares })
 }
 
 fn choose(world: &mut World, stage: &str, new: u16) -> Result<(), Refusal> {
@@ -295,4 +295,95 @@ fn a_release_that_is_planned_once_more_has_the_shares_that_were_chosen() {
     let submitted = language::check(&tenth()).strategy.unwrap();
     assert_eq!(rollout::shared(submitted, &release.facts), *release.strategy);
     assert_eq!(usize::from(world.assignment("s", &router).facts), release.facts.len());
+}
+
+/// Three services that are shared together until somebody says otherwise.
+fn together() -> String {
+    let service = |name: &str, port: u16| {
+        checkout(&["A", "B"])
+            .replace("services:\n", "")
+            .replace("checkout", name)
+            .replace("8080", &port.to_string())
+    };
+    let begun = |name: &str, next: &str| {
+        format!(
+            "  - name: {name}\n    type: Traffic\n    service: {name}\n    shares: {{A: 90, B: 10}}\n    with_next: true\n    end_action: \
+             {{onSuccess: {next}, onFailure: rollback}}\n"
+        )
+    };
+    format!(
+        "id: s\nname: shop\nservices:\n{}{}{}rollout: {{approval: before_rollout, on_failure: pause}}\nstages:\n{}{}  - name: last\n    type: \
+         Traffic\n    service: last\n    shares: {{A: 90, B: 10}}\n    end_conditions: [{{name: minDuration, threshold: 1h}}]\n    \
+         end_action: {{onSuccess: rollout, onFailure: rollback}}\n",
+        service("one", 8080),
+        service("two", 8081),
+        service("last", 8082),
+        begun("one", "two"),
+        begun("two", "last"),
+    )
+}
+
+fn choose_all<const N: usize>(world: &mut World, shares: [(&str, u16); N]) -> Result<(), Refusal> {
+    let (release, shares) = ("s".to_owned(), told(shares));
+    world.command(&Command::Rollout(rollout::Command::ChooseShares { release, shares })).map(|_| ())
+}
+
+/// Passes a stage, as whoever waits for nothing in it.
+fn passes(world: &mut World, child: &str, stage: &str) {
+    world.report(child, "s", summary(stage, SuccessWaiting)).unwrap();
+    assert!(asks(world, child, stage).0, "{stage}");
+    world.report(child, "s", summary(stage, Completed)).unwrap();
+}
+
+#[test]
+fn what_begins_together_shares_until_the_last_of_it_ends() {
+    let (mut world, routers) = in_the_first_stage(&together());
+    let [one, other] = &routers;
+    // Also of stages that are to come, and of those that are passed.
+    choose_all(&mut world, [("one", 2_000), ("last", 3_000)]).unwrap();
+    let said = told([("one", 2_000), ("last", 3_000)]);
+    assert_eq!((asks(&mut world, one, "one").1, asks(&mut world, other, "one").1), (said.clone(), said));
+    passes(&mut world, one, "one");
+    passes(&mut world, one, "two");
+    choose_all(&mut world, [("one", 4_000), ("two", 5_000)]).unwrap();
+    let said = told([("one", 4_000), ("two", 5_000), ("last", 3_000)]);
+    // Whoever is in another of these stages hears of all of them at once.
+    assert_eq!((asks(&mut world, one, "last").1, asks(&mut world, other, "one").1), (said.clone(), said));
+    assert_eq!(world.release("s").facts.len(), 3, "one for each stage");
+    let shares: Vec<u16> = world.release("s").strategy.stages.iter().map(|stage| stage.shares[1]).collect();
+    assert_eq!(shares, [4_000, 5_000, 3_000]);
+    // The last of them may end at one: nobody goes back to any of them.
+    passes(&mut world, other, "one");
+    passes(&mut world, other, "two");
+    for router in &routers {
+        world.report(router, "s", summary("last", SuccessWaiting)).unwrap();
+    }
+    world.approve("s").unwrap();
+    for stage in ["one", "two", "last"] {
+        assert!(refused(&mut world, stage, 100).ends_with("is at its end already"), "{stage}");
+    }
+    for router in &routers {
+        world.report(router, "s", summary("last", Completed)).unwrap();
+    }
+    assert_eq!(world.ended(), ["Done, 0 unconfirmed"]);
+}
+
+#[test]
+fn shares_of_several_stages_are_chosen_all_or_none() {
+    let (mut world, _) = in_the_first_stage(&together());
+    let before = (world.release("s").facts.clone(), Arc::clone(&world.release("s").strategy));
+    for (wrong, share) in [("nowhere", 1), ("two", 10_001)] {
+        choose_all(&mut world, [("one", 2_000), (wrong, share)]).unwrap_err();
+        let after = world.release("s");
+        assert_eq!((&after.facts, &after.strategy), (&before.0, &before.1), "{wrong}");
+    }
+    choose_all(&mut world, [("one", 1_000), ("two", 1_000), ("last", 2_000)]).unwrap();
+    assert_eq!(world.release("s").facts.len(), 1, "two of them have these already");
+    choose_all(&mut world, []).unwrap();
+    // The last one is passed over, as where all is adopted.
+    let (release, stage) = ("s".to_owned(), "last".to_owned());
+    world.command(&Command::Stages(stages::Command::Skip { release, stage })).unwrap();
+    for stage in ["one", "two", "last"] {
+        assert!(refused(&mut world, stage, 100).ends_with(": it was skipped"), "{stage}");
+    }
 }

@@ -190,7 +190,8 @@ impl World {
     fn choose_shares(&mut self, release: String) -> Command {
         let stage = self.dice.pick(&plans::NAMES).to_owned();
         let new = self.dice.pick(&[0, 1, 99, 1_000, 3_333, 7_500, services::WHOLE]);
-        Command::Rollout(rollout::Command::ChooseShares { release, stage, new })
+        let shares = [(stage, new)].into();
+        Command::Rollout(rollout::Command::ChooseShares { release, shares })
     }
 
     /// An operator of a manager below.

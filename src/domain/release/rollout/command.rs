@@ -1,5 +1,7 @@
 //! What is asked of how far a release is open.
 
+use std::collections::BTreeMap;
+
 use crate::release::liveness_check::ManagerReports;
 
 /// What is asked of how far a release is open.
@@ -15,9 +17,9 @@ pub enum Command {
     ChooseWinner { release: String, variation: String },
     /// Both at once, or nothing.
     PromoteVariation { release: String, variation: String },
-    /// Has the one variation beside the stable one get so much of the calls in a stage, by its name, in units of 0.01 %. Nothing begins or
-    /// ends by it.
-    ChooseShares { release: String, stage: String, new: u16 },
+    /// Has the one variation beside the stable one get so much of the calls in stages, by their names, in units of 0.01 %: in all of them, or
+    /// in none. Nothing begins or ends by it.
+    ChooseShares { release: String, shares: BTreeMap<String, u16> },
     /// Takes in every child that could take part and was not there when the release started.
     Extend { release: String },
     /// Managers below said who can take part.

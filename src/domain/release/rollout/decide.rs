@@ -29,9 +29,7 @@ pub(in crate::release) fn decide(
             find(state, release).and_then(|release| promote_to_gate(release, now)).into()
         }
         Command::ChooseWinner { release, variation } => winner::decide(state, release, variation, now).into(),
-        Command::ChooseShares { release, stage, new } => {
-            shares::decide(state, release, stage, *new, now).into()
-        }
+        Command::ChooseShares { release, shares } => shares::decide(state, release, shares, now).into(),
         Command::PromoteVariation { release, variation } => {
             promote_variation(state, release, variation, now).into()
         }

@@ -4,8 +4,12 @@
 //! It is told to each agent that walks through the release whenever it asks about a stage, and at once where that question waits. Who
 //! fetches the offer from then on has it in the text. So a router that loses its state, or joins late, has the shares of the others. To
 //! keep all routers at one share:
-//! - it is chosen before anybody has the stage behind itself or was told to end it, for nobody goes back to a stage;
+//! - it is chosen before anybody has the stage behind itself or was told to end it, for nobody goes back to a stage; stages that begin
+//!   together share calls out until the last of them ends, so there it is that one that counts;
 //! - whoever has a part says that it understands it.
+//!
+//! Shares of several stages are chosen at once, or none of them is: in one commit, and told in one answer. So services that are tried together
+//! never have the new share of one and the old one of another for longer than a router takes to put one table in force.
 //!
 //! A stage whose shares change can't be judged as if they had not: an analysis compares calls that were given out by one split, and what
 //! limits are held against is another thing where the new variation gets no calls. Both are refused.
@@ -26,8 +30,28 @@ use crate::release::{
     state::{Release, Snapshot, State},
 };
 
-pub(super) fn decide(state: &State, id: &str, stage: &str, new: u16, now: Now) -> Result<Decision, NoReply> {
-    let release = find(state, id)?;
+pub(super) fn decide(
+    state: &State,
+    id: &str,
+    shares: &BTreeMap<String, u16>,
+    now: Now,
+) -> Result<Decision, NoReply> {
+    let (release, mut changes) = (find(state, id)?, Vec::new());
+    for (stage, new) in shares {
+        changes.extend(choice(state, release, stage, *new, now)?);
+    }
+    let is_so = changes.is_empty();
+    Ok(if is_so { Decision::unchanged(Reply::Done) } else { Decision::new(changes, Reply::Done) })
+}
+
+/// `None`: the stage has this share.
+fn choice(
+    state: &State,
+    release: &Release,
+    stage: &str,
+    new: u16,
+    now: Now,
+) -> Result<Option<Change>, NoReply> {
     if release.parent.is_some() {
         return Err(held(release, format!("the shares of stage {stage:?}")));
     }
@@ -44,7 +68,7 @@ pub(super) fn decide(state: &State, id: &str, stage: &str, new: u16, now: Now) -
         return Err(wrong(release, why));
     };
     if before.shares == after.shares {
-        return Ok(Decision::unchanged(Reply::Done));
+        return Ok(None);
     }
     if release.strategy.analyses().next().is_some() {
         let why =
@@ -64,7 +88,7 @@ pub(super) fn decide(state: &State, id: &str, stage: &str, new: u16, now: Now) -
         another_fact(release)?;
     }
     let change = rollout::Change::SharesChosen { release: release.key, stage: index as u8, new, now };
-    Ok(Decision::new(vec![Change::Rollout(change)], Reply::Done))
+    Ok(Some(Change::Rollout(change)))
 }
 
 /// A strategy as these facts have changed its shares.
@@ -108,7 +132,9 @@ impl Release {
 
     /// Why not all can come to other shares of a stage any more.
     fn why_no_other_shares(&self, state: &Snapshot, stage: usize) -> Option<String> {
-        if self.skipped().any(|skipped| usize::from(skipped) == stage) {
+        // What begins together shares calls out until the last of it ends.
+        let last = *self.strategy.together(stage).end();
+        if self.skipped().any(|skipped| usize::from(skipped) == last) {
             return Some("it was skipped".to_owned());
         }
         let subject = self.strategy.stages.get(stage)?.subject;
@@ -127,7 +153,7 @@ impl Release {
                     id()
                 )),
                 ChildStatus::Todo | ChildStatus::Doing => {
-                    is_past(part, stage).then(|| format!("{} is at its end already", id()))
+                    is_past(part, last).then(|| format!("{} is at its end already", id()))
                 }
                 ChildStatus::Done => Some(format!("{} is at its end already", id())),
             }
