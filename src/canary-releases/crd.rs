@@ -57,10 +57,6 @@ fn canary_release() -> Value {
             "message": format!("a canary release keeps its {what}: create another one"),
         }])
     };
-    let one_weight = json!([{
-        "rule": "self.all(port, port.config.weight == self[0].config.weight)",
-        "message": "all ports of a service have one weight",
-    }]);
     let protocols: Vec<&str> = std::iter::once("").chain(protocols()).collect();
     let limits = [
         ("", json!({"required": ["services"]})),
@@ -71,11 +67,10 @@ fn canary_release() -> Value {
         ("version", json!({"minimum": 1, "x-kubernetes-validations": kept("version")})),
         ("path", json!({"pattern": PATH.replace("(/|", "(|/|"), "default": "/"})),
         ("config", json!({"pattern": TEXT, "maxLength": MAX_CONFIG_BYTES})),
-        ("services", list("service", 1)),
+        ("services", list("service", MAX_SERVICES)),
         ("services[]", json!({"required": ["service", "ports"]})),
         ("services[].service", json!({"pattern": NAME, "maxLength": MAX_NAME})),
         ("services[].ports", list("port", MAX_PORTS)),
-        ("services[].ports", json!({"x-kubernetes-validations": one_weight})),
         ("services[].ports[]", json!({"required": ["port", "config"]})),
         ("services[].ports[].port", json!({"minimum": 1, "maximum": u16::MAX})),
         ("services[].ports[].protocol", json!({"enum": protocols})),
@@ -231,18 +226,42 @@ fn status() -> Value {
             "observedGeneration": generation,
         },
     });
+    let weight = |description: &str| {
+        json!({
+            "description": description,
+            "type": "integer",
+            "format": "int32",
+            "minimum": 0,
+            "maximum": 100,
+        })
+    };
+    let part = json!({
+        "description": "A service, or a port of it, with a weight of its own.",
+        "type": "object",
+        "required": ["name", "weight"],
+        "properties": {
+            "name": {"description": "What routers call it.", "type": "string", "minLength": 1, "maxLength": MAX_NAME},
+            "ports": {
+                "description": "Where it takes calls.",
+                "type": "array",
+                "items": {"type": "integer", "format": "int32", "minimum": 1, "maximum": u16::MAX},
+            },
+            "weight": weight("What the canary gets of its calls now, in percent."),
+        },
+    });
     json!({
         "description": "What has become of the canary.",
         "type": "object",
         "properties": {
             "observedGeneration": generation,
             "phase": {"description": "Where it stands, in a word.", "type": "string"},
-            "weight": {
-                "description": "What it gets of the calls now, in percent.",
-                "type": "integer",
-                "format": "int32",
-                "minimum": 0,
-                "maximum": 100,
+            "weight": weight("What it gets of the calls now, in percent; of several parts, of the first."),
+            "parts": {
+                "description": "Each of several with a weight of its own, by its name.",
+                "type": "array",
+                "items": part,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
             },
             "conditions": {
                 "description": "Each of what holds, by its type.",

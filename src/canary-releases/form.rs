@@ -4,20 +4,24 @@ use std::collections::BTreeSet;
 
 use ab_releases::{Fault, check_environment, check_version};
 use language::{
-    CPU_RULE, CallTarget, MAX_NAME_BYTES, MAX_TARGET_LABELS, MEMORY_RULE, Protocol, ProxyProtocol, Resources,
-    Run, functions, nearest,
+    CPU_RULE, CallTarget, MAX_FUNCTIONS, MAX_NAME_BYTES, MAX_STAGES, MAX_TARGET_LABELS, MEMORY_RULE,
+    Protocol, ProxyProtocol, Resources, Run, functions, nearest,
 };
 use model::{MAX_RELEASE_ID_LEN, ReleaseId, text::is_unprintable};
 use protocol::{
     ab_releases::{EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, VersionSpec},
     canary_releases::{
-        CanaryPort, CanaryReleaseSpec, Manifest, ReleaseRun, ReleaseService, ReleaseSpec, ReleaseVersion,
+        CanaryPort, CanaryReleaseSpec, CanaryService, Manifest, ReleaseRun, ReleaseService, ReleaseSpec,
+        ReleaseVersion,
     },
 };
 use serde_json::Value;
 use traffic::desired::{Name, TlsEnd, is_path};
 
-use super::words::{listed, one_line, quoted};
+use super::{
+    parts,
+    words::{listed, one_line, quoted},
+};
 
 /// Longest configuration of a version, in bytes: 32 KiB.
 pub const MAX_CONFIG_BYTES: usize = 32 * 1024;
@@ -31,6 +35,9 @@ pub(super) const MAX_VERSIONS: usize = 100;
 /// The most ports of a service: as many as strategies have.
 pub(super) const MAX_PORTS: usize = 16;
 
+/// The most ports of a canary's services together: each has a service and a stage of its own in its strategy.
+pub(super) const MAX_TOGETHER: usize = if MAX_FUNCTIONS < MAX_STAGES { MAX_FUNCTIONS } else { MAX_STAGES };
+
 /// The part of a release that isn't named.
 pub(super) const ROOT: &str = "/";
 
@@ -41,11 +48,9 @@ const FOLDER: &str = "folder";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canary {
     pub name: String,
-    /// With a path, a configuration that is a text, and one service with one port or more.
+    /// With a path, a configuration that is a text, and services with one port or more, each of which has a weight.
     pub spec: CanaryReleaseSpec,
-    /// What it gets of the calls: 0 to 100 percent.
-    pub weight: u8,
-    /// What it may use, where it is started.
+    /// What each part of it may use that is started.
     pub limits: Resources,
     pub transition: Transition,
     /// The file of the watched folder in which it stands; `None`: somebody submits it.
@@ -97,24 +102,11 @@ pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fa
     let config =
         config.ok_or_else(|| Fault::new("spec.config", "it is text: put it in quotes, or behind |"))?;
     check_config(config)?;
-    let ports = match &spec.services[..] {
-        [] => {
-            let why = "without a service there is nothing to share: name one";
-            return Err(Fault::new("spec.services", why));
-        }
-        [service] => &service.ports,
-        several => {
-            let count = several.len();
-            let why =
-                format!("{count} of them shift together from a later version of choirmaster on: name one");
-            return Err(Fault::new("spec.services", why));
-        }
-    };
-    let weight = weight(ports)?;
+    check_services(&spec.services)?;
     let limits = limits(&spec)?;
     let transition = Transition::named(&spec.transition)
         .ok_or_else(|| Fault::new("spec.transition", "it is Adopted or Deprecated, or left out"))?;
-    Ok(Canary { name: metadata.name, spec, weight, limits, transition, file: None })
+    Ok(Canary { name: metadata.name, spec, limits, transition, file: None })
 }
 
 /// What `resources` says: of what Kubernetes has there, what runtimes can hold.
@@ -175,29 +167,43 @@ pub(super) fn release_id(name: &str, longest: usize) -> Result<ReleaseId, Fault>
     })
 }
 
-/// The weight that all ports have.
-fn weight(ports: &[CanaryPort]) -> Result<u8, Fault> {
-    check_ports("spec.services[0].ports", ports.len())?;
-    let mut found = None;
+fn check_services(services: &[CanaryService]) -> Result<(), Fault> {
+    if services.is_empty() {
+        let why = "without a service there is nothing to share: name one";
+        return Err(Fault::new("spec.services", why));
+    }
+    if services.len() > MAX_SERVICES {
+        let why = format!("a canary has at most {MAX_SERVICES} services");
+        return Err(Fault::new("spec.services", why));
+    }
+    for (at, service) in services.iter().enumerate() {
+        let name = &service.service;
+        if services[..at].iter().any(|before| before.service == *name) {
+            let why = format!("service {} is named twice", quoted(name));
+            return Err(Fault::new(format!("spec.services[{at}].service"), why));
+        }
+        check_weights(&format!("spec.services[{at}].ports"), &service.ports)?;
+    }
+    Ok(())
+}
+
+/// Each port is there once, and has a weight. `field`: of the ports.
+fn check_weights(field: &str, ports: &[CanaryPort]) -> Result<(), Fault> {
+    check_ports(field, ports.len())?;
     for (at, port) in ports.iter().enumerate() {
-        let field = |name: &str| format!("spec.services[0].ports[{at}].{name}");
+        let field = |name: &str| format!("{field}[{at}].{name}");
         if ports[..at].iter().any(|before| before.port == port.port) {
             return Err(Fault::new(field("port"), format!("port {} is named twice", port.port)));
         }
         let given = port.config.weight;
         let given =
             given.ok_or_else(|| Fault::new(field("config.weight"), "there is none: write 0 to 100"))?;
-        let weight = u8::try_from(given).ok().filter(|weight| *weight <= 100);
-        let weight = weight.ok_or_else(|| {
-            Fault::new(field("config.weight"), format!("{given} is no weight: it is from 0 to 100"))
-        })?;
-        let first = *found.get_or_insert(weight);
-        if first != weight {
-            let why = format!("all ports of a service have one weight, and the first of them has {first}");
+        if !(0..=100).contains(&given) {
+            let why = format!("{given} is no weight: it is from 0 to 100");
             return Err(Fault::new(field("config.weight"), why));
         }
     }
-    Ok(found.unwrap_or_default())
+    Ok(())
 }
 
 fn check_ports(field: &str, count: usize) -> Result<(), Fault> {
@@ -259,6 +265,7 @@ pub fn check_release(spec: &ReleaseSpec) -> Result<(), Fault> {
         }
         check_service(spec, at, service)?;
     }
+    parts::check(&spec.services)?;
     if spec.versions.is_empty() || spec.versions.len() > MAX_VERSIONS {
         return Err(Fault::new("spec.versions", format!("a release has 1 to {MAX_VERSIONS} versions")));
     }

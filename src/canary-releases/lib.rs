@@ -1,8 +1,8 @@
 //! Canaries of registered releases, as manifests of the kinds `CanaryRelease` and `Release` describe them.
 //!
 //! A `Release` says which services it has, and where each of its versions listens, or what is started for it. A `CanaryRelease` names such
-//! a release, one of its versions and a weight, and becomes the text of a strategy with one stage ([`translate()`]), in the language in which anybody may
-//! submit one. That stage lasts until somebody says otherwise.
+//! a release, one of its versions and weights, and becomes the text of a strategy ([`translate()`]), in the language in which anybody may
+//! submit one. Its last stage lasts until somebody says otherwise.
 //!
 //! [`crd`] says to Kubernetes what such manifests are.
 //!
@@ -21,6 +21,7 @@ pub mod crd;
 pub mod folder;
 mod form;
 pub mod marks;
+mod parts;
 mod read;
 mod render;
 mod show;
@@ -30,7 +31,10 @@ mod words;
 
 pub use form::{Canary, MAX_CONFIG_BYTES, Transition, check_release};
 pub use read::{Document, MAX_DOCUMENT_BYTES, kind_of, read};
-pub use render::{MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, TEMPLATE, render};
-pub use show::{Details, show, weight_of};
-pub use status::{Life, Live, status};
-pub use translate::{RunFolder, Translated, digest, is_of, translate, unknown_release, unnamed_ports};
+pub use render::{MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, TEMPLATE, is_template, render};
+pub use show::{Details, show};
+pub use status::{Life, Live, Told, status};
+pub use translate::{
+    RunFolder, STAGE, Translated, Weight, digest, is_of, translate, uneven_ports, unknown_release,
+    unnamed_ports, wanted, weights_of,
+};

@@ -13,7 +13,7 @@ pub const CANARY: &str = "canary-release";
 /// The version that the canary runs.
 pub const VERSION: &str = "version";
 
-/// What served when the canary was made, where that was started: see [`crate::translate()`].
+/// What served when the canary was made, where that was started, of all its services: see [`crate::translate()`].
 pub const BASE: &str = "canary-base";
 
 /// The file of the watched folder from which the canary came.

@@ -36,7 +36,7 @@ pub const MAX_RENDERED_BYTES: usize = 1024 * 1024;
 /// The first that can't be rendered.
 pub fn render(folder: Unpacked, config: &str, field: &str, is_to_be_read: bool) -> Result<Unpacked, Fault> {
     let fault = |why: String| Fault::new(field, why);
-    let has_templates = folder.files.keys().any(|path| name_of(path).is_some());
+    let has_templates = folder.files.keys().any(|path| is_template(path));
     if !has_templates {
         if is_to_be_read && !config.trim().is_empty() {
             let why = format!(
@@ -70,6 +70,12 @@ pub fn render(folder: Unpacked, config: &str, field: &str, is_to_be_read: bool) 
     let programs = folder.programs.iter().map(|path| name_of(path).unwrap_or(path).to_owned());
     rendered.programs = programs.collect();
     Ok(rendered)
+}
+
+/// Whether a file is a template, by its path.
+#[must_use]
+pub fn is_template(path: &str) -> bool {
+    name_of(path).is_some()
 }
 
 /// What a template becomes; `None`: it is none.

@@ -1,7 +1,7 @@
 //! A canary as it is shown: as a manifest with a status.
 
 use domain::release::state::{End, ReleaseState};
-use language::{Service, Strategy};
+use language::{Resources, Service, Strategy};
 use model::traffic::Listen;
 use protocol::{
     canary_releases::{
@@ -12,7 +12,14 @@ use protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{Life, crd, form::ROOT, read::CANARY_RELEASE, status::status};
+use super::{
+    Life, crd,
+    form::ROOT,
+    parts::service_of,
+    read::CANARY_RELEASE,
+    status::status,
+    translate::{share_of, stages_of},
+};
 
 /// What beside its life is known of a canary.
 #[derive(Debug, Clone, Copy)]
@@ -43,47 +50,47 @@ pub fn show(details: Details<'_>, life: &Life<'_>) -> CanaryRelease {
 
 /// As it was submitted, as far as its strategy and what it adopts tell.
 fn spec(adopted: Option<&ReleaseSpec>, life: &Life<'_>) -> CanaryReleaseSpec {
-    let service = life.strategy.services.first();
-    let at = adopted.zip(service).and_then(|(of, service)| {
-        let found = of.services.iter().find(|known| known.name == service.name());
-        found.map(|found| found.path.clone())
-    });
+    let of = |part: &str| adopted.and_then(|of| service_of(&of.services, part));
+    let first = life.strategy.services.first();
+    let path = first.and_then(|first| of(first.name())).map(|service| service.path.clone());
+    let mut services: Vec<CanaryService> = Vec::new();
+    for (part, stage) in life.strategy.services.iter().zip(stages_of(life.strategy)) {
+        let name = of(part.name()).map_or(part.name(), |service| &service.name);
+        let weight = stage.map_or(0, share_of) / 100;
+        let ports = part.ports.iter().map(|at| port(at, weight));
+        match services.iter_mut().find(|service| service.service == name) {
+            Some(service) => service.ports.extend(ports),
+            None => services.push(CanaryService { service: name.to_owned(), ports: ports.collect() }),
+        }
+    }
     CanaryReleaseSpec {
         release: life.release().to_owned(),
         version: life.version().parse().unwrap_or_default(),
-        path: at.unwrap_or_else(|| ROOT.to_owned()),
+        path: path.unwrap_or_else(|| ROOT.to_owned()),
         config: Value::String(adopted.map(|of| of.config.clone()).unwrap_or_default()),
-        services: service.map(|service| ports(service, weight_of(life.strategy))).into_iter().collect(),
-        resources: service.map(resources).unwrap_or_default(),
+        services,
+        resources: resources(life.strategy),
         transition: transition(life).to_owned(),
     }
 }
 
-/// What the canary may use, as its manifest said it, though perhaps in other units.
-fn resources(service: &Service) -> Map<String, Value> {
-    let canary = service.variations.get(1).and_then(|canary| service.runs.get(canary.name.as_str()));
-    let limits = canary.map(|run| run.limits.quantities()).unwrap_or_default();
+/// What the canary may use, as its manifest said it, though perhaps in other units: the same of each part that is started.
+fn resources(strategy: &Strategy) -> Map<String, Value> {
+    let run = |service: &Service| Some(service.runs.get(service.variations.get(1)?.name.as_str())?.limits);
+    let limits = strategy.services.iter().find_map(run).map(Resources::quantities).unwrap_or_default();
     let limits: Map<String, Value> =
         limits.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
     let all = (!limits.is_empty()).then(|| ("limits".to_owned(), Value::Object(limits)));
     all.into_iter().collect()
 }
 
-/// What the canary of a strategy is to get of the calls while it is tried, in percent.
-#[must_use]
-pub fn weight_of(strategy: &Strategy) -> u16 {
-    let shares = strategy.stages.first().map(|stage| stage.shares.as_slice()).unwrap_or_default();
-    shares.get(1).map_or(0, |share| share / 100)
-}
-
-/// A service with its ports, each of which has this weight.
-fn ports(service: &Service, weight: u16) -> CanaryService {
-    let port = |at: &Listen| CanaryPort {
+/// A port with what the canary gets of its calls, in percent.
+fn port(at: &Listen, weight: u16) -> CanaryPort {
+    CanaryPort {
         port: i32::from(at.port),
         protocol: at.protocol.name().to_owned(),
         config: CanaryConfig { weight: Some(i32::from(weight)) },
-    };
-    CanaryService { service: service.name().to_owned(), ports: service.ports.iter().map(port).collect() }
+    }
 }
 
 /// What somebody wanted last to become of it.

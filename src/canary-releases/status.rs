@@ -15,14 +15,18 @@ use domain::{
     },
     traffic::Sum,
 };
-use language::Strategy;
+use language::{Service, Strategy};
 use protocol::{
     api::ShareRange,
-    canary_releases::{CanaryCondition, CanaryStatus},
+    canary_releases::{CanaryCondition, CanaryPart, CanaryStatus},
     time::rfc3339,
 };
 
-use super::{marks, words::listed};
+use super::{
+    marks,
+    translate::{share_of, stages_of},
+    words::listed,
+};
 
 /// The place of the canary among the variations of its strategy.
 const CANARY: usize = 1;
@@ -53,14 +57,21 @@ pub struct Live {
     pub paused: Option<i64>,
     /// Routers that are to lead its calls, or that have to prove that they don't any more.
     pub routers: u32,
-    /// Those of them that tell of it, or have proven that they give it nothing and lead none of its calls any more.
-    pub telling: u32,
-    /// What those tell. Of a router that serves one variation alone it is that one.
-    pub sums: Vec<Sum>,
+    /// What they tell of each of its parts, in the order of the strategy's services.
+    pub parts: Vec<Told>,
     /// When that changed last.
     pub told: Option<i64>,
     /// Those of them that can't be read, by their ids.
     pub unread: Vec<String>,
+}
+
+/// What routers tell of a part.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// Routers that tell of it, or have proven that they give the canary nothing and lead none of its calls any more.
+    pub routers: u32,
+    /// What those tell. Of a router that serves one variation alone it is that one.
+    pub sums: Vec<Sum>,
 }
 
 /// Whether something is so.
@@ -94,7 +105,6 @@ struct Found {
 /// Where a canary stands.
 #[must_use]
 pub fn status(life: &Life<'_>) -> CanaryStatus {
-    let seen = life.live.and_then(|live| life.seen(live));
     let conditions = [
         ("Accepted", life.accepted()),
         ("WeightInForce", life.weight_in_force()),
@@ -109,10 +119,23 @@ pub fn status(life: &Life<'_>) -> CanaryStatus {
         message: found.message,
         last_transition_time: rfc3339(found.since),
     };
+    let of = |part: usize| {
+        let seen = life.live.and_then(|live| life.seen(live, part));
+        let seen =
+            seen.map(|(lowest, highest)| ShareRange { lowest: percent(lowest), highest: percent(highest) });
+        (percent(life.weight(part)), seen)
+    };
+    let parts = life.parts().map(|(at, service)| {
+        let (weight, seen) = of(at);
+        let ports = service.ports.iter().map(|port| i32::from(port.port)).collect();
+        CanaryPart { name: service.name().to_owned(), ports, weight, seen }
+    });
+    let (weight, seen) = of(0);
     CanaryStatus {
         phase: life.phase().to_owned(),
-        weight: percent(life.weight()),
-        seen: seen.map(|(lowest, highest)| ShareRange { lowest: percent(lowest), highest: percent(highest) }),
+        weight,
+        seen,
+        parts: if life.is_of_several() { parts.collect() } else { Vec::new() },
         conditions: conditions.into_iter().map(condition).collect(),
     }
 }
@@ -153,17 +176,52 @@ impl Life<'_> {
         }
     }
 
-    /// What it is to get now, in units of 0.01 %.
-    fn weight(&self) -> u16 {
+    /// What has a weight of its own, with its place.
+    fn parts(&self) -> impl Iterator<Item = (usize, &Service)> {
+        self.strategy.services.iter().enumerate()
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.strategy.services.len() > 1
+    }
+
+    /// What a part is to get now, in units of 0.01 %.
+    fn weight(&self, part: usize) -> u16 {
         let takes_over = *self.course.state == ReleaseState::Running && self.is_open;
+        let is_shared = match self.course.state {
+            ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {
+                self.has_begun() && !self.course.is_back && !takes_over
+            }
+            ReleaseState::Planned | ReleaseState::RollingBack { .. } | ReleaseState::Over { .. } => false,
+        };
+        if is_shared {
+            return stages_of(self.strategy).nth(part).flatten().map_or(0, share_of);
+        }
+        // All of them, or none.
         let shares =
             if takes_over { self.recorded.all_to(CANARY) } else { self.course.shares(self.recorded) };
         shares.get(CANARY).copied().unwrap_or_default()
     }
 
+    /// What it is to get now, in words.
+    fn gets(&self) -> String {
+        let all: Vec<u16> = self.parts().map(|(at, _)| self.weight(at)).collect();
+        match all.first() {
+            Some(first) if all.iter().any(|weight| weight != first) => {
+                let each = self.parts().zip(&all);
+                let each = each.map(|((_, of), weight)| format!("{} % of {}", percent(*weight), of.name()));
+                format!("the canary gets {}", listed(each))
+            }
+            first => {
+                let weight = percent(first.copied().unwrap_or_default());
+                format!("the canary gets {weight} % of the calls")
+            }
+        }
+    }
+
     /// Whether a router has begun it.
     fn has_begun(&self) -> bool {
-        self.course.current(self.recorded).is_some()
+        self.course.times.iter().any(|timed| timed.stage.is_some())
     }
 
     /// When the first router began it.
@@ -176,21 +234,34 @@ impl Life<'_> {
         self.course.ended.unwrap_or(self.submitted)
     }
 
-    /// What all its routers tell of it.
-    fn sum(&self) -> Option<&Sum> {
-        let name = &self.recorded.variations.get(CANARY)?.name;
-        self.live?.sums.iter().find(|sum| sum.variation == *name)
+    /// What all its routers tell of the canary of a part.
+    fn sum(&self, part: usize) -> Option<&Sum> {
+        let name = &self.strategy.services.get(part)?.variations.get(CANARY)?.name;
+        self.live?.parts.get(part)?.sums.iter().find(|sum| sum.variation == name.as_str())
     }
 
-    /// The lowest and the highest share that its routers were read back to give it; `None`: no router yet.
-    fn seen(&self, live: &Live) -> Option<(u16, u16)> {
-        let sum = self.sum();
+    /// The lowest and the highest share that its routers were read back to give it of a part; `None`: no router yet.
+    fn seen(&self, live: &Live, part: usize) -> Option<(u16, u16)> {
+        let sum = self.sum(part);
         let seen = sum.and_then(|sum| sum.seen);
         // Who tells of others alone gives it nothing.
-        if sum.map_or(0, |sum| sum.routers) < live.telling {
+        if sum.map_or(0, |sum| sum.routers) < live.parts.get(part)?.routers {
             return Some((0, seen.map_or(0, |(_, highest)| highest)));
         }
         seen
+    }
+
+    /// Whether its routers do with a part what is wanted of them now.
+    fn is_in_force(&self, live: &Live, part: usize) -> bool {
+        match self.seen(live, part) {
+            // Nobody has to give it anything.
+            None => live.routers == 0,
+            Some(seen) => {
+                let wanted = self.weight(part);
+                let mut sums = live.parts.iter().skip(part).take(1).flat_map(|told| &told.sums);
+                seen == (wanted, wanted) && sums.all(|sum| sum.unproven == 0)
+            }
+        }
     }
 
     /// When its routers told last that anything had changed.
@@ -244,8 +315,7 @@ impl Life<'_> {
 
     /// Whether its routers do what is wanted of them now.
     fn weight_in_force(&self) -> Found {
-        let weight = percent(self.weight());
-        let gets = format!("the canary gets {weight} % of the calls");
+        let (weight, gets) = (percent(self.weight(0)), self.gets());
         match (self.course.state, self.live) {
             (ReleaseState::Over { end: End::NoParticipants, .. }, _) => {
                 self.since_ended(Unknown, "NoParticipants", "no router takes part in it")
@@ -273,37 +343,30 @@ impl Life<'_> {
 
     /// The same of one that routers have in hand. `gets`: what is said where it is so.
     fn at_routers(&self, live: &Live, gets: String) -> Found {
-        let (wanted, all, telling) = (self.weight(), live.routers, live.telling);
+        let all = live.routers;
         if !live.unread.is_empty() {
             let message = format!("what is in force can't be read at {}", listed(&live.unread));
             return self.since_told(Unknown, "Unreachable", message);
         }
+        let telling = live.parts.iter().map(|told| told.routers).min().unwrap_or_default();
         if telling < all {
             let message = format!("{telling} of {} tell what they do with its calls", routers(all));
             return self.since_told(Unknown, "NotReported", message);
         }
-        let is_proven = live.sums.iter().all(|sum| sum.unproven == 0);
-        match self.seen(live) {
-            // Nobody has to give it anything.
-            None if all == 0 => self.since_told(True, "InForce", gets),
-            Some(seen) if seen == (wanted, wanted) && is_proven => {
-                self.since_told(True, "InForce", format!("{gets} at {}", routers(all)))
-            }
-            found => {
-                let now = match found {
-                    Some(seen) if seen == (wanted, wanted) => {
-                        "a router has yet to prove that it does".to_owned()
-                    }
-                    Some((lowest, highest)) if lowest == highest => format!("gets {} %", percent(lowest)),
-                    Some((lowest, highest)) => {
-                        format!("gets {} to {} %", percent(lowest), percent(highest))
-                    }
-                    None => "what it gets was not read back yet".to_owned(),
-                };
-                let message = format!("the canary is to get {} % of the calls, and {now}", percent(wanted));
-                self.since_told(False, "Shifting", message)
-            }
-        }
+        let Some((part, service)) = self.parts().find(|(part, _)| !self.is_in_force(live, *part)) else {
+            let at = if all == 0 { String::new() } else { format!(" at {}", routers(all)) };
+            return self.since_told(True, "InForce", gets + &at);
+        };
+        let wanted = self.weight(part);
+        let now = match self.seen(live, part) {
+            Some(seen) if seen == (wanted, wanted) => "a router has yet to prove that it does".to_owned(),
+            Some((lowest, highest)) if lowest == highest => format!("gets {} %", percent(lowest)),
+            Some((lowest, highest)) => format!("gets {} to {} %", percent(lowest), percent(highest)),
+            None => "what it gets was not read back yet".to_owned(),
+        };
+        let whose = if self.is_of_several() { service.name() } else { "the calls" };
+        let message = format!("the canary is to get {} % of {whose}, and {now}", percent(wanted));
+        self.since_told(False, "Shifting", message)
     }
 
     fn healthy(&self) -> Found {
@@ -337,23 +400,26 @@ impl Life<'_> {
         if self.course.is_back || !self.course.failed.is_empty() {
             return self.since_told(False, "Failed", self.why());
         }
-        let calls = self.sum().filter(|sum| sum.calls > 0);
-        let calls = calls.map(|sum| format!("; {} of its {} calls failed", sum.errors, sum.calls));
-        let calls = calls.unwrap_or_default();
-        let targets = self.sum().filter(|sum| sum.targets > 0);
-        match targets.and_then(|sum| Some((sum.healthy?, sum.targets))) {
-            Some((healthy, all)) if healthy < all => {
-                let message = format!("{healthy} of {all} targets of the canary are healthy{calls}");
-                self.since_told(False, "TargetsUnhealthy", message)
-            }
-            Some((_, all)) => {
-                let message = format!("{all} of {all} targets of the canary are healthy{calls}");
-                self.since_told(True, "TargetsHealthy", message)
-            }
-            None => {
-                let message = format!("nothing judges it{calls}");
-                Found { verdict: Unknown, reason: "NotJudged", message, since: self.began() }
-            }
+        let sums: Vec<&Sum> = self.parts().filter_map(|(part, _)| self.sum(part)).collect();
+        let calls = sums.iter().fold(0_u64, |calls, sum| calls.saturating_add(sum.calls));
+        let errors = sums.iter().fold(0_u64, |errors, sum| errors.saturating_add(sum.errors));
+        let calls = if calls > 0 { format!("; {errors} of its {calls} calls failed") } else { String::new() };
+        let seen = sums.iter().filter(|sum| sum.targets > 0).map(|sum| (sum.healthy, sum.targets));
+        // Where nobody looks at those of one part, nobody knows of all.
+        let are_known = seen.clone().all(|(healthy, _)| healthy.is_some());
+        let known = seen.filter_map(|(healthy, all)| Some((healthy?, all)));
+        let (healthy, all) = known.fold((0_u32, 0_u32), |(healthy, all), (of_healthy, of_all)| {
+            (healthy.saturating_add(of_healthy), all.saturating_add(of_all))
+        });
+        if healthy < all {
+            let message = format!("{healthy} of {all} targets of the canary are healthy{calls}");
+            self.since_told(False, "TargetsUnhealthy", message)
+        } else if all > 0 && are_known {
+            let message = format!("{all} of {all} targets of the canary are healthy{calls}");
+            self.since_told(True, "TargetsHealthy", message)
+        } else {
+            let message = format!("nothing judges it{calls}");
+            Found { verdict: Unknown, reason: "NotJudged", message, since: self.began() }
         }
     }
 

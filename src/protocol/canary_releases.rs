@@ -192,7 +192,7 @@ pub struct CanaryRelease {
     /// `CanaryRelease`.
     pub kind: String,
     pub metadata: CanaryMetadata,
-    /// As it was submitted, as far as that is known: ports are those of its service, without options that are left out. `transition` is
+    /// As it was submitted, as far as that is known: ports are those of its services, without options that are left out. `transition` is
     /// what somebody wanted last.
     pub spec: CanaryReleaseSpec,
     pub status: CanaryStatus,
@@ -218,13 +218,31 @@ pub struct CanaryStatus {
     /// `Pending`, `Starting`, `Canary`, `Held` (somebody has to decide), `Adopting`, `Adopted`, `Deprecating`, `Deprecated` (proven
     /// everywhere), `DeprecatedUnproven`, `RollingBack` (by itself), `RolledBack`, `RolledBackUnproven`, `NoParticipants`, `Failed`.
     pub phase: String,
-    /// Percent of the calls that it is to get now.
+    /// Percent of the calls that it is to get now; of several parts, of the first.
     pub weight: f64,
-    /// What its routers were read back to give it; `None`: no router tells.
+    /// What its routers were read back to give it; `None`: no router tells. Of several parts, of the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<ShareRange>,
+    /// Each service and port that has a weight of its own; left out where all is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<CanaryPart>,
     /// Each type once: `Accepted`, `WeightInForce`, `Healthy`, `Adopted`, `Deprecated`.
     pub conditions: Vec<CanaryCondition>,
+}
+
+/// A service of a canary, or one of its ports: what has a weight of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryPart {
+    /// As routers call it: the name of the service, and of one with several ports the port behind it, as in `checkout.8443`.
+    pub name: String,
+    /// Where it takes calls.
+    pub ports: Vec<i32>,
+    /// Percent of its calls that the canary is to get now.
+    pub weight: f64,
+    /// What its routers were read back to give the canary; `None`: no router tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<ShareRange>,
 }
 
 /// Something that is so of a canary, or isn't, as conditions of Kubernetes say it.

@@ -15,6 +15,7 @@ use crate::{
     reading::{CHECKOUT_2, SHOP},
     refused::{larger_shop, release_rows, rows},
     release, running, shop,
+    status::{both_2, two_services},
     structural_schemas::faults,
     with,
 };
@@ -225,7 +226,10 @@ fn a_status_with_conditions_fits() {
         "lastTransitionTime": "2026-01-02T03:04:05Z",
         "observedGeneration": 3,
     });
-    let status = json!({"observedGeneration": 3, "phase": "Held", "weight": 10, "conditions": [condition]});
+    let part = json!({"name": "checkout.8080", "ports": [8080], "weight": 10});
+    let status = json!({
+        "observedGeneration": 3, "phase": "Held", "weight": 10, "parts": [part], "conditions": [condition],
+    });
     let shown = with(checkout_2(10), "/status", status);
     assert_eq!(refusals(&shown), [""; 0]);
     for (place, value) in [
@@ -234,6 +238,9 @@ fn a_status_with_conditions_fits() {
         ("/status/conditions/0/type", json!(null)),
         ("/status/conditions/1", condition),
         ("/status/weight", json!(101)),
+        ("/status/parts/0/weight", json!(101)),
+        ("/status/parts/0/name", json!("")),
+        ("/status/parts/1", part),
         ("/status/state", json!("Held")),
     ] {
         assert_eq!(refusals(&with(shown.clone(), place, value)).len(), 1, "{place}");
@@ -246,7 +253,7 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
     // An example of a status may have less than a status has.
     manifests[1].as_object_mut().unwrap().remove("status");
     manifests.extend((0..=100).map(checkout_2));
-    manifests.extend([shop(), larger_shop(), running()]);
+    manifests.extend([shop(), larger_shop(), running(), two_services(), both_2([10, 30, 0])]);
     for manifest in page() {
         let manifest = yaml(&manifest);
         assert_eq!(manifest["apiVersion"], format!("{GROUP}/{VERSION}"));
@@ -264,10 +271,12 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
 }
 
 /// How the reasons begin that no schema can have: rules between names, and between what a service and its ports say.
-const NOT_IN_A_SCHEMA: [&str; 14] = [
+const NOT_IN_A_SCHEMA: [&str; 16] = [
     "`metadata.name`: ",
     "`spec.name`: ",
     "`spec.routers`: a label has ",
+    "`spec.services[0].name`: port 80 of service ",
+    "`spec.services[1].name`: service ",
     "`spec.services[0].ports`: the ports of a service are all of ",
     "`spec.services[0].ports`: TLS passes at all ports ",
     "`spec.services[0].ports[0].tls`: that is of HTTPS alone",

@@ -237,9 +237,10 @@ fn sound(bytes: &[u8]) {
         Document::Release(_) => canary(&checkout_2(10)),
         Document::Canary(canary) => canary,
     };
-    assert!(asked.weight <= 100);
+    let mut ports = asked.spec.services.iter().flat_map(|service| &service.ports);
+    assert!(ports.all(|port| port.config.weight.is_some_and(|weight| (0..=100).contains(&weight))));
     assert_eq!(digest(&asked).len(), 64);
-    assert!(unnamed_ports(&asked, &of).len() <= 16);
+    assert!(unnamed_ports(&asked, &of).iter().all(|(_, ports)| (1..=16).contains(&ports.len())));
     if let Ok(translated) = translate(&asked, &of, 48) {
         let checked = language::check_submission(translated.text.as_bytes());
         assert!(checked.strategy.is_some(), "{:?}\n{}", checked.diagnostics, translated.text);

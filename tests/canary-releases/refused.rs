@@ -4,7 +4,11 @@ use canary_releases::{Canary, Document, MAX_CONFIG_BYTES, read, translate, unkno
 use model::MAX_RELEASE_ID_LEN;
 use serde_json::{Value, json};
 
-use crate::{canary, checkout_2, release, shop, with};
+use crate::{
+    canary, checkout_2, release, shop,
+    status::{both_2, two_services},
+    with,
+};
 
 /// A place in a document, what stands there, and why that can't be taken.
 type Row = (&'static str, Value, String);
@@ -52,7 +56,6 @@ pub(crate) fn rows() -> Vec<Row> {
         format!("`spec.services[0].ports[0].config.weight`: {given} is no weight: it is from 0 to 100")
     };
     let port = json!({"port": 8080, "config": {"weight": 10}});
-    let other = json!({"port": 8081, "config": {"weight": 30}});
     vec![
         ("/metadata/name", json!(""), name.to_owned()),
         ("/metadata/name", json!("a b"), name.to_owned()),
@@ -89,8 +92,13 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         (
             "/spec/services/1",
-            json!({"service": "pay", "ports": [port]}),
-            "`spec.services`: 2 of them shift together from a later version of choirmaster on: name one".to_owned(),
+            json!({"service": "checkout", "ports": [port]}),
+            "`spec.services[1].service`: service \"checkout\" is named twice".to_owned(),
+        ),
+        (
+            "/spec/services",
+            json!(vec![json!({"service": "checkout", "ports": [port]}); 65]),
+            "`spec.services`: a canary has at most 64 services".to_owned(),
         ),
         (
             PORTS,
@@ -102,11 +110,6 @@ pub(crate) fn rows() -> Vec<Row> {
             PORTS,
             json!([port, port]),
             "`spec.services[0].ports[1].port`: port 8080 is named twice".to_owned(),
-        ),
-        (
-            PORTS,
-            json!([port, other]),
-            "`spec.services[0].ports[1].config.weight`: all ports of a service have one weight, and the first of them has 10".to_owned(),
         ),
         (CONFIG, json!({}), none.to_owned()),
         (CONFIG, json!({"weight": null}), none.to_owned()),
@@ -214,8 +217,8 @@ fn what_can_be_left_out_may_be() {
     short["spec"].as_object_mut().unwrap().remove("path");
     assert_eq!(canary(&short), full);
     let plain = with(short, PROTOCOL, json!(""));
-    let Canary { name, spec, weight, .. } = canary(&plain);
-    assert_eq!((name, spec.path.as_str(), weight), ("checkout-2".to_owned(), "/", 10));
+    let Canary { name, spec, .. } = canary(&plain);
+    assert_eq!((name.as_str(), spec.path.as_str()), ("checkout-2", "/"));
     let text = |document: &Value| translate(&canary(document), &release(&shop()), 48).unwrap().text;
     assert!(text(&plain).contains(r#"ports: [{"port":8080,"protocol":"HTTP"}]"#));
     for config in [json!(null), json!("")] {
@@ -254,6 +257,22 @@ pub(crate) fn release_rows() -> Vec<Row> {
             "/spec/services/1",
             json!({"name": "checkout", "ports": [{"port": 81}]}),
             "`spec.services[1].name`: there are two services \"checkout\"".to_owned(),
+        ),
+        (
+            "/spec/services",
+            json!([{"name": "checkout", "ports": [{"port": 80}, {"port": 81}]}, {"name": "checkout.81", "ports": [{"port": 82}]}]),
+            "`spec.services[1].name`: service \"checkout.81\" is led as \"checkout.81\", and so is port 81 of service \"checkout\": call one of them \
+             otherwise"
+                .to_owned(),
+        ),
+        (
+            "/spec/services/0",
+            json!({"name": "x".repeat(61), "ports": [{"port": 80}, {"port": 81}]}),
+            format!(
+                "`spec.services[0].name`: port 80 of service \"{0}…\" is led as \"{0}…\", and such a name has at most 63 letters, digits and . _ -: call \
+                 the service otherwise",
+                "x".repeat(60)
+            ),
         ),
         (
             "/spec/services/0/path",
@@ -399,4 +418,63 @@ fn a_release_that_cant_be_registered_is_told_why() {
         assert_eq!(refused(&with(shop(), place, value)), why);
     }
     assert!(matches!(read(shop().to_string().as_bytes()), Ok(Document::Release(_))));
+}
+
+#[test]
+fn what_several_services_cant_be_together_is_named() {
+    let rows = [
+        (
+            "/spec/services/1/service",
+            json!("chekout"),
+            "`spec.services[1].service`: release shop has no service \"chekout\"; did you mean checkout?",
+        ),
+        (
+            "/spec/services/1/ports/0/port",
+            json!(1),
+            "`spec.services[1].ports[0].port`: service pay has no port 1; it has 8090",
+        ),
+        (
+            "/spec/services/1/ports/0/protocol",
+            json!("UDP"),
+            "`spec.services[1].ports[0].protocol`: port 8090 of pay is TCP",
+        ),
+    ];
+    for (place, value, why) in rows {
+        assert_eq!(unfit(&with(both_2([10, 30, 5]), place, value), &two_services()), why);
+    }
+    // One of them stays as it is.
+    let same = with(two_services(), "/spec/versions/1/targets/pay", json!(["127.0.0.1:9201"]));
+    assert_eq!(
+        unfit(&both_2([10, 30, 5]), &same),
+        "`spec.services[1].service`: version 2 of pay has the targets of version 1, which serves: leave it out"
+    );
+    // Three ports, of which one isn't named: it has what the others have, where these have one weight.
+    let three = with(two_services(), "/spec/services/0/ports/2", json!({"port": 9090, "protocol": "HTTP"}));
+    assert_eq!(
+        unfit(&both_2([10, 30, 5]), &three),
+        "`spec.services[0].ports`: port 9090 of checkout isn't named, and those that are have different weights: name it"
+    );
+    let fits = translate(&canary(&both_2([10, 10, 5])), &release(&three), MAX_RELEASE_ID_LEN).unwrap();
+    assert!(fits.text.contains("\"checkout.9090\""), "{}", fits.text);
+    // Sixteen ports each are more than a strategy has room for.
+    let ports =
+        |first: u16| -> Vec<Value> { (first..first + 16).map(|port| json!({"port": port})).collect() };
+    let (mut of, mut document) = (shop(), checkout_2(10));
+    for at in 0..5_u16 {
+        let name = format!("s{at}");
+        let service = json!({"name": name, "ports": ports(1_000 + 16 * at)});
+        of = with(of, &format!("/spec/services/{at}"), service);
+        let port = json!({"port": 1_000 + 16 * at, "config": {"weight": 10}});
+        let asked = json!({"service": name, "ports": [port]});
+        document = with(document, &format!("/spec/services/{at}"), asked);
+    }
+    for version in 0..2 {
+        let targets: serde_json::Map<String, Value> =
+            (0..5).map(|at| (format!("s{at}"), json!([format!("127.0.0.1:9{version}0{at}")]))).collect();
+        of = with(of, &format!("/spec/versions/{version}/targets"), json!(targets));
+    }
+    assert_eq!(
+        unfit(&document, &of),
+        "`spec.services`: they have 80 ports together, and at most 64 are shared at once"
+    );
 }

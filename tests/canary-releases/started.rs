@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     canary, checkout_2, release, running,
+    status::{both_2, two_services},
     strategy::{checked, translated},
     with,
 };
@@ -98,6 +99,106 @@ fn a_canary_is_of_what_served_when_it_was_made() {
     let of_targets = translated(&checkout_2(10), &running());
     let now = with(running(), "/spec/version", json!(3));
     assert!(!is_of(&checked(&of_targets.text), &of_targets.adopted, &release(&now)));
+}
+
+/// Two services, of whose versions 2 and 3 that of `checkout`, at two ports, is started. This version serves.
+fn both(serving: i32) -> Value {
+    let version = |number: i32| {
+        let targets = json!({"pay": [format!("127.0.0.1:920{number}")]});
+        json!({"version": number, "targets": targets, "run": {"checkout": {"path": format!("shop/v{number}")}}})
+    };
+    let of = with(with(two_services(), "/spec/versions/1", version(2)), "/spec/versions/2", version(3));
+    with(of, "/spec/version", json!(serving))
+}
+
+#[test]
+fn one_service_is_started_and_another_one_has_targets() {
+    let limited = json!({"limits": {"memory": "128Mi"}});
+    let asked = with(both_2([10, 30, 5]), "/spec/resources", limited);
+    let Translated { text, folders, .. } = translated(&asked, &both(1));
+    let stable = r#"- {"name":"stable","targets":["127.0.0.1:9101"]}"#;
+    let canary =
+        r#"- {"name":"canary","run":{"path":"checkout-canary","env":"program","limits":{"memory":"128Mi"}}}"#;
+    let pay = [
+        r#"- {"name":"stable","targets":["127.0.0.1:9201"]}"#,
+        r#"- {"name":"canary","targets":["127.0.0.1:9202"]}"#,
+    ];
+    assert_eq!(variations(&text), [stable, canary, stable, canary, pay[0], pay[1]], "each port has its own");
+    let strategy = checked(&text);
+    let runs: Vec<_> = strategy.services.iter().map(|part| (part.name(), part.runs.len())).collect();
+    assert_eq!(runs, [("checkout.8080", 1), ("checkout.8443", 1), ("pay", 0)]);
+    let named = |folders: &[RunFolder]| -> Vec<(String, String)> {
+        folders.iter().map(|of| (of.name.clone(), of.run.path.clone())).collect()
+    };
+    let folder = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+    assert_eq!(named(&folders), [folder("checkout-canary", "shop/v2")], "one for all ports");
+
+    let next = with(both_2([10, 30, 5]), "/spec/version", json!(3));
+    let folders = translated(&next, &both(2)).folders;
+    assert_eq!(named(&folders), [folder("checkout-stable", "shop/v2"), folder("checkout-canary", "shop/v3")]);
+}
+
+#[test]
+fn a_canary_of_several_is_of_what_served_all_of_them_when_it_was_made() {
+    let next = with(both_2([10, 30, 5]), "/spec/version", json!(3));
+    let started = |path: &str| {
+        let version = json!({"version": 2, "run": {"checkout": {"path": path}, "pay": {"path": "pay/v2"}}});
+        with(both(2), "/spec/versions/1", version)
+    };
+    for serving in [both(2), started("shop/v2")] {
+        let Translated { text, adopted, .. } = translated(&next, &serving);
+        let strategy = checked(&text);
+        let is = |now: &Value| {
+            let now = release(now);
+            let adopted = ReleaseSpec { versions: now.versions.clone(), ..adopted.clone() };
+            is_of(&strategy, &adopted, &now)
+        };
+        assert!(is(&serving));
+        let changed = [
+            ("/spec/version", json!(1)),
+            ("/spec/config", json!("greeting: bye\n")),
+            ("/spec/versions/1/run/checkout/path", json!("shop/other")),
+        ];
+        for (place, value) in changed {
+            assert!(!is(&with(serving.clone(), place, value)), "{place}");
+        }
+    }
+    // What served one service is another thing, though the other one is what it was.
+    let (of_targets, of_started) = (translated(&next, &both(2)), translated(&next, &started("shop/v2")));
+    let is = |made: &Translated, now: &Value| {
+        let now = release(now);
+        let adopted = ReleaseSpec { versions: now.versions.clone(), ..made.adopted.clone() };
+        is_of(&checked(&made.text), &adopted, &now)
+    };
+    assert!(is(&of_targets, &both(2)) && !is(&of_targets, &started("shop/v2")));
+    assert!(is(&of_started, &started("shop/v2")) && !is(&of_started, &both(2)));
+    let moved = with(started("shop/v2"), "/spec/versions/1/run/pay/path", json!("pay/other"));
+    assert!(!is(&of_started, &moved));
+}
+
+#[test]
+fn a_service_of_several_that_would_stay_what_it_is_is_named() {
+    let asked = |version: i32, config: &str| {
+        with(with(both_2([10, 30, 5]), "/spec/version", json!(version)), "/spec/config", json!(config))
+    };
+    // The same folder, rendered otherwise, is something else; the same targets are the same.
+    let why = "`spec.services[1].service`: version 2 of pay has the targets of version 2, which serves: leave it out";
+    assert_eq!(refused(&asked(2, "greeting: bye\n"), &both(2)), why);
+    let same = with(both(2), "/spec/versions/2/run/checkout/path", json!("shop/v2"));
+    assert_eq!(
+        refused(&asked(3, "greeting: hi\n"), &same),
+        "`spec.services[0].service`: version 3 of checkout is started from the same folder with the same configuration as version 2, which \
+         serves: leave it out"
+    );
+    assert_eq!(
+        refused(&asked(2, "greeting: hi\n"), &both(2)),
+        "`spec.version`: version 2 of shop is what serves already, the same folder with the same configuration: change one of the two"
+    );
+    let limited = with(both_2([10, 30, 5]), "/spec/resources", json!({"limits": {"memory": "128Mi"}}));
+    assert_eq!(
+        refused(&limited, &two_services()),
+        "`spec.resources`: the targets of version 2 run already, so nothing here limits them: leave it out"
+    );
 }
 
 fn folder(files: &[(&str, &str)]) -> Unpacked {

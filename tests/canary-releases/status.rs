@@ -1,7 +1,7 @@
 //! Where a canary stands, by what its release and its routers tell.
 
 use ab_releases::{Course, Recorded};
-use canary_releases::{Details, Life, Live, Translated, crd, show, status};
+use canary_releases::{Details, Life, Live, Told, Translated, crd, show, status};
 use domain::{
     release::{
         assignment::StageSet,
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     canary, checkout_2, shop,
     strategy::{checked, translated},
+    with,
 };
 
 use End::{Aborted, Done, DoneWithFailures, NoParticipants, RolledBack, Untested};
@@ -59,7 +60,12 @@ impl Case {
     }
 
     fn with<T>(&self, look: impl FnOnce(&Life<'_>) -> T) -> T {
-        let Translated { text, .. } = translated(&checkout_2(10), &shop());
+        self.of(&checkout_2(10), &shop(), look)
+    }
+
+    /// The same of another canary.
+    fn of<T>(&self, canary: &Value, release: &Value, look: impl FnOnce(&Life<'_>) -> T) -> T {
+        let Translated { text, .. } = translated(canary, release);
         let strategy = checked(&text);
         let recorded = Recorded::of(&strategy, &text, "~").unwrap();
         let first = Timed { stage: Some(0), number: 0, began_ms: BEGAN, ended_ms: None };
@@ -118,20 +124,27 @@ fn sum(name: &str, share: u16) -> Sum {
 /// A router that gives the canary so much, in units of 0.01 %.
 fn gets(share: u16) -> Live {
     let sums = vec![sum("stable", 10_000 - share), sum("canary", share)];
-    Live { routers: 1, telling: 1, sums, told: Some(TOLD), ..Live::default() }
+    Live { routers: 1, parts: vec![Told { routers: 1, sums }], told: Some(TOLD), ..Live::default() }
+}
+
+/// The same, and another router tells that it leads none of its calls.
+fn and_another(mut live: Live) -> Live {
+    live.routers += 1;
+    live.parts.iter_mut().for_each(|told| told.routers += 1);
+    live
 }
 
 /// A router whose offer has ended: it tells of the variation that serves alone.
 fn serves_stable() -> Live {
     let mut live = gets(0);
-    live.sums.truncate(1);
+    live.parts[0].sums.truncate(1);
     live
 }
 
 /// The same with something else about the canary.
 fn gets_with(share: u16, change: impl FnOnce(&mut Sum)) -> Live {
     let mut live = gets(share);
-    change(&mut live.sums[1]);
+    change(&mut live.parts[0].sums[1]);
     live
 }
 
@@ -277,7 +290,7 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
                 is_back: true,
                 ending: silent(),
                 ..alone(
-                    Live { routers: 1, telling: 1, ..Live::default() },
+                    and_another(Live { parts: vec![Told::default()], ..Live::default() }),
                     Case::begun(paused(PausedBy::Limit)),
                 )
             },
@@ -290,7 +303,11 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
                 is_back: true,
                 ending: silent(),
                 ..alone(
-                    Live { sums: vec![Sum { unproven: 1, ..sum("stable", 10_000) }], ..serves_stable() },
+                    {
+                        let mut live = serves_stable();
+                        live.parts[0].sums[0].unproven = 1;
+                        live
+                    },
                     Case::begun(paused(PausedBy::Limit)),
                 )
             },
@@ -333,7 +350,7 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
         ),
         (
             "one of its two routers is back, and the other one has yet to do it",
-            alone(Live { routers: 2, telling: 2, ..gets(1_000) }, Case::begun(rolling_back(Aborted))),
+            alone(and_another(gets(1_000)), Case::begun(rolling_back(Aborted))),
             "Deprecating 0, True Submitted, False Shifting, Unknown RollingBack, False Deprecated, False Deprecating",
         ),
         (
@@ -406,12 +423,10 @@ fn at(ms: i64) -> String {
 
 #[test]
 fn sentences_and_times_are_those_of_what_happened() {
-    let two = |lowest: u16, highest: u16| Live {
-        routers: 2,
-        telling: 2,
-        ..gets_with(0, |canary| {
+    let two = |lowest: u16, highest: u16| {
+        and_another(gets_with(0, |canary| {
             (canary.routers, canary.seen, canary.unproven) = (2, Some((lowest, highest)), 1);
-        })
+        }))
     };
     let called = gets_with(1_000, |canary| (canary.calls, canary.errors) = (120, 3));
     let alone = |live: Live| Case { live: Some(live), ..Case::begun(Running) };
@@ -424,7 +439,7 @@ fn sentences_and_times_are_those_of_what_happened() {
             TOLD,
         ),
         (
-            alone(Live { routers: 2, telling: 2, ..gets(1_000) }),
+            alone(and_another(gets(1_000))),
             "WeightInForce",
             "the canary is to get 10 % of the calls, and gets 0 to 10 %",
             TOLD,
@@ -493,7 +508,7 @@ fn what_was_seen_is_nothing_where_routers_tell_of_others_alone() {
     };
     assert_eq!(seen(gets(1_000)), Some((10.0, 10.0)));
     assert_eq!(seen(serves_stable()), Some((0.0, 0.0)));
-    assert_eq!(seen(Live { routers: 2, telling: 2, ..gets(1_000) }), Some((0.0, 10.0)));
+    assert_eq!(seen(and_another(gets(1_000))), Some((0.0, 10.0)));
     assert_eq!(
         seen(Live { routers: 2, ..gets(1_000) }),
         Some((10.0, 10.0)),
@@ -549,4 +564,97 @@ fn what_is_not_known_any_more_is_left_out() {
     let details = Details { adopted: None, uid: "u", by: None };
     let spec = Case::over(Done, 0).with(|life| show(details, life)).spec;
     assert_eq!((spec.config, &*spec.path, spec.version), (Value::String(String::new()), "/", 2));
+}
+
+/// A release with two services, of which one has two ports.
+pub fn two_services() -> Value {
+    let ports = json!([{"port": 8080, "protocol": "HTTP"}, {"port": 8443, "protocol": "HTTPS"}]);
+    let pay =
+        json!({"name": "pay", "path": "/", "ports": [{"port": 8090, "protocol": "TCP"}], "drain": "1h"});
+    let mut of = with(with(shop(), "/spec/services/0/ports", ports), "/spec/services/1", pay);
+    for at in 0..2 {
+        of = with(of, &format!("/spec/versions/{at}/targets/pay"), json!([format!("127.0.0.1:92{at}1")]));
+    }
+    of
+}
+
+/// A canary of both, which gets so much of each port.
+pub fn both_2([plain, tls, pay]: [i32; 3]) -> Value {
+    let port = |port: u16, protocol: &str, weight: i32| json!({"port": port, "protocol": protocol, "config": {"weight": weight}});
+    let ports = json!([port(8080, "HTTP", plain), port(8443, "HTTPS", tls)]);
+    let services = json!([
+        {"service": "checkout", "ports": ports},
+        {"service": "pay", "ports": [port(8090, "TCP", pay)]},
+    ]);
+    with(checkout_2(plain), "/spec/services", services)
+}
+
+/// What its router gives the canary of each part.
+fn gives(shares: [u16; 3]) -> Live {
+    let parts = shares.map(|share| gets(share).parts.remove(0));
+    Live { parts: parts.into(), ..gets(0) }
+}
+
+#[test]
+fn of_several_parts_each_is_told_and_all_have_to_do_what_is_wanted() {
+    let of = |case: &Case| case.of(&both_2([10, 30, 10]), &two_services(), status);
+    let begun = |live: Live| Case { live: Some(live), ..Case::begun(Running) };
+    let in_force = |case: &Case| {
+        let found = of(case).conditions.swap_remove(1);
+        (found.reason, found.message)
+    };
+    let found = of(&begun(gives([1_000, 3_000, 1_000])));
+    let parts = found.parts.iter().map(|part| (part.name.as_str(), part.ports.clone(), part.weight));
+    assert_eq!(
+        parts.collect::<Vec<_>>(),
+        [("checkout.8080", vec![8080], 10.0), ("checkout.8443", vec![8443], 30.0), ("pay", vec![8090], 10.0)]
+    );
+    assert_eq!((found.weight, found.parts[1].seen.map(|seen| seen.lowest)), (10.0, Some(30.0)));
+    let (reason, message) = in_force(&begun(gives([1_000, 3_000, 1_000])));
+    assert_eq!(
+        (&*reason, &*message),
+        ("InForce", "the canary gets 10 % of checkout.8080, 30 % of checkout.8443, 10 % of pay at 1 router")
+    );
+    let (reason, message) = in_force(&begun(gives([1_000, 3_000, 0])));
+    assert_eq!((&*reason, &*message), ("Shifting", "the canary is to get 10 % of pay, and gets 0 %"));
+    // Who tells of some alone hasn't told enough.
+    let mut silent = gives([1_000, 3_000, 1_000]);
+    silent.parts[2] = Told::default();
+    assert_eq!(in_force(&begun(silent)).0, "NotReported");
+    // What follows is for all of them.
+    let adopting = Case { is_open: true, ..begun(gives([10_000, 10_000, 3_000])) };
+    assert_eq!(in_force(&adopting).1, "the canary is to get 100 % of pay, and gets 30 %");
+    let back = Case { live: Some(gives([0, 0, 0])), ..Case::begun(rolling_back(Aborted)) };
+    assert_eq!(in_force(&back).1, "the canary gets 0 % of the calls at 1 router");
+    assert!(of(&back).parts.iter().all(|part| part.weight == 0.0));
+    // Calls and targets are those of all.
+    let mut called = gives([1_000, 3_000, 1_000]);
+    for told in &mut called.parts {
+        (told.sums[1].calls, told.sums[1].errors, told.sums[1].healthy) = (100, 1, Some(2));
+    }
+    let healthy = |live: &Live| of(&begun(live.clone())).conditions.swap_remove(2);
+    assert_eq!(
+        healthy(&called).message,
+        "6 of 6 targets of the canary are healthy; 3 of its 300 calls failed"
+    );
+    called.parts[1].sums[1].healthy = None;
+    assert_eq!(healthy(&called).reason, "NotJudged", "nobody looks at some of them");
+    called.parts[2].sums[1].healthy = Some(1);
+    assert_eq!(healthy(&called).reason, "TargetsUnhealthy");
+    // Of one part nothing is said twice.
+    assert!(Case::begun(Running).status().parts.is_empty());
+}
+
+#[test]
+fn what_was_submitted_of_several_is_shown_again() {
+    let (asked, of) = (both_2([10, 30, 0]), two_services());
+    let adopted = translated(&asked, &of).adopted;
+    let details = Details { adopted: Some(&adopted), uid: "u", by: None };
+    let found = Case::begun(Running).of(&asked, &of, |life| show(details, life));
+    assert_eq!(found.spec, canary(&asked).spec);
+    // Who doesn't know the release any more knows its parts.
+    let details = Details { adopted: None, uid: "u", by: None };
+    let found = Case::begun(Running).of(&asked, &of, |life| show(details, life));
+    let names: Vec<&str> = found.spec.services.iter().map(|one| one.service.as_str()).collect();
+    assert_eq!(names, ["checkout.8080", "checkout.8443", "pay"]);
 }

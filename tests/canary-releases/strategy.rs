@@ -1,12 +1,19 @@
 //! The strategy that a canary becomes.
 
-use canary_releases::{Canary, Translated, digest, marks, translate, unnamed_ports};
+use canary_releases::{
+    Canary, Translated, Weight, digest, is_of, marks, translate, uneven_ports, unnamed_ports, wanted,
+    weights_of,
+};
 use language::{Checked, Severity, Strategy, check_submission};
 use model::MAX_RELEASE_ID_LEN;
 use protocol::canary_releases::ReleaseSpec;
 use serde_json::{Value, json};
 
-use crate::{canary, checkout_2, release, shop, with};
+use crate::{
+    canary, checkout_2, release, shop,
+    status::{both_2, two_services},
+    with,
+};
 
 pub fn translated(document: &Value, of: &Value) -> Translated {
     translate(&canary(document), &release(of), MAX_RELEASE_ID_LEN).unwrap()
@@ -184,8 +191,10 @@ fn the_language_reads_whatever_a_release_may_have() {
         let Translated { id, text, .. } = translated(&document, &of);
         let strategy = checked(&text);
         assert_eq!((strategy.id.as_str(), id.as_str()), (name, name));
-        assert_eq!(strategy.services[0].variations[1].targets.len(), 64);
-        assert_eq!(strategy.services[0].routers.len(), 32);
+        assert_eq!((strategy.services.len(), strategy.stages.len()), (16, 16));
+        for service in &strategy.services {
+            assert_eq!((service.variations[1].targets.len(), service.routers.len()), (64, 32));
+        }
     }
 }
 
@@ -212,9 +221,150 @@ fn ports_that_are_not_named_are_told() {
     let ports = json!([{"port": 8080, "protocol": "HTTP"}, {"port": 8443, "protocol": "HTTPS"}]);
     let of = with(shop(), "/spec/services/0/ports", ports);
     let asked = canary(&checkout_2(10));
-    assert_eq!(unnamed_ports(&asked, &release(&of)), [8443]);
+    assert_eq!(unnamed_ports(&asked, &release(&of)), [("checkout".to_owned(), vec![8443])]);
     assert!(unnamed_ports(&asked, &release(&shop())).is_empty());
     // Their calls are shared all the same.
     let strategy = checked(&translated(&checkout_2(10), &of).text);
-    assert_eq!(strategy.services[0].ports.iter().map(|port| port.port).collect::<Vec<_>>(), [8080, 8443]);
+    let shared = strategy.services.iter().map(|service| (service.name(), service.ports[0].port));
+    assert_eq!(shared.collect::<Vec<_>>(), [("checkout.8080", 8080), ("checkout.8443", 8443)]);
+    assert!(weights_of(&strategy).iter().all(|of| of.weight == 10));
+}
+
+#[test]
+fn several_services_and_ports_are_shared_by_one_strategy() {
+    let text = translated(&both_2([10, 30, 0]), &two_services()).text;
+    insta::assert_snapshot!(text, @r#"
+    id: "checkout-2"
+    name: "checkout-2"
+    annotations: {"canary-release":"3648d79629a8e152c0ee9cd3a6696a891b1b6e2995c0c138e147defe7b9395ac","registered-release":"shop","version":"2"}
+    on_conflict: refuse
+    stage_deadline: 8784h
+    services:
+      - name: "checkout.8080"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8080,"protocol":"HTTP"}]
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9101"]}
+          - {"name":"canary","targets":["127.0.0.1:9111"]}
+        at_rollback: retire
+      - name: "checkout.8443"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8443,"protocol":"HTTPS"}]
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9101"]}
+          - {"name":"canary","targets":["127.0.0.1:9111"]}
+        at_rollback: retire
+      - name: "pay"
+        routers: {"labels":{"env":"prod"}}
+        ports: [{"port":8090,"protocol":"TCP"}]
+        drain: "1h"
+        variations:
+          - {"name":"stable","targets":["127.0.0.1:9201"]}
+          - {"name":"canary","targets":["127.0.0.1:9211"]}
+        at_rollback: retire
+    stages:
+      - name: "canary of checkout.8443"
+        type: Traffic
+        service: "checkout.8443"
+        shares: {"stable":"70","canary":"30"}
+        with_next: true
+        end_action: {"onSuccess":"canary of pay","onFailure":"rollback"}
+      - name: "canary of pay"
+        type: Traffic
+        service: "pay"
+        shares: {"stable":"100","canary":"0"}
+        with_next: true
+        end_action: {"onSuccess":"canary","onFailure":"rollback"}
+      - name: "canary"
+        type: Traffic
+        service: "checkout.8080"
+        shares: {"stable":"90","canary":"10"}
+        end_conditions: [{"name":"minDuration","threshold":"8760h"}]
+        end_action: {"onSuccess":"rollout","onFailure":"rollback"}
+    rollout: {"approval":"before_rollout","approval_timeout":"8784h","no_calls":"never","on_failure":"pause","order":"parallel"}
+    "#);
+}
+
+#[test]
+fn weights_that_differ_are_taken_and_told_and_each_part_has_its_own() {
+    let asked = both_2([10, 30, 5]);
+    let strategy = checked(&translated(&asked, &two_services()).text);
+    let found = weights_of(&strategy);
+    let of = |service: &'static str, stage: &'static str, weight| Weight { service, stage, weight };
+    assert_eq!(
+        found,
+        [
+            of("checkout.8080", "canary", 10),
+            of("checkout.8443", "canary of checkout.8443", 30),
+            of("pay", "canary of pay", 5)
+        ]
+    );
+    // Together from the first of them on.
+    assert!((0..3).all(|stage| strategy.together(stage) == (0..=2)));
+    assert_eq!(wanted(&canary(&asked), &strategy), Ok(vec![10, 30, 5]));
+    assert_eq!(wanted(&canary(&both_2([0, 100, 7])), &strategy), Ok(vec![0, 100, 7]));
+    let warned = |document: &Value| uneven_ports(&canary(document));
+    assert_eq!(warned(&asked), [("checkout".to_owned(), "10 % at 8080, 30 % at 8443".to_owned())]);
+    // Services may differ: whoever calls both comes to ports of different things.
+    assert!(warned(&both_2([10, 10, 5])).is_empty());
+    // Weights are none of what the canary is.
+    assert_eq!(digest(&canary(&asked)), digest(&canary(&both_2([1, 2, 3]))));
+}
+
+#[test]
+fn a_strategy_of_several_leads_from_its_release_to_what_that_becomes() {
+    let (asked, of) = (both_2([10, 30, 5]), two_services());
+    let Translated { text, adopted, .. } = translated(&asked, &of);
+    let (strategy, now) = (checked(&text), release(&of));
+    assert!(is_of(&strategy, &adopted, &now));
+    let moved = with(of, "/spec/versions/0/targets/pay", json!(["127.0.0.1:9999"]));
+    let moved = release(&moved);
+    let adopted = ReleaseSpec { version: 2, config: adopted.config.clone(), ..moved.clone() };
+    assert!(!is_of(&strategy, &adopted, &moved), "one of its services begins elsewhere");
+}
+
+/// A strategy in which a service is one whatever its ports are, as somebody may write one.
+#[test]
+fn ports_that_were_begun_as_one_keep_one_weight() {
+    let of = two_services();
+    let text = translated(&checkout_2(10), &shop()).text;
+    let one = text.replace(
+        r#"{"port":8080,"protocol":"HTTP"}"#,
+        r#"{"port":8080,"protocol":"HTTP"},{"port":8443,"protocol":"HTTPS"}"#,
+    );
+    let strategy = checked(&one);
+    let only = |weights: [i32; 3]| {
+        let document = both_2(weights);
+        let first = document["spec"]["services"][0].clone();
+        canary(&with(document, "/spec/services", json!([first])))
+    };
+    assert_eq!(wanted(&only([20, 20, 0]), &strategy), Ok(vec![20]));
+    assert_eq!(
+        wanted(&only([20, 30, 0]), &strategy).unwrap_err().to_string(),
+        "`spec.services[0].ports`: calls to ports 8080, 8443 are shared by one weight, since checkout was begun as one"
+    );
+    let adopted = translated(&checkout_2(10), &of).adopted;
+    assert!(is_of(&strategy, &adopted, &release(&of)));
+}
+
+#[test]
+fn ports_at_which_tls_passes_are_one_part() {
+    let port =
+        |port: u16| json!({"port": port, "protocol": "HTTPS", "hosts": ["shop.example"], "tls": "pass"});
+    let of = with(shop(), "/spec/services/0/ports", json!([port(8080), port(8443)]));
+    let only = |weights: [i32; 3]| {
+        let document = with(both_2(weights), "/spec/services/0/ports/0/protocol", json!("HTTPS"));
+        let first = document["spec"]["services"][0].clone();
+        with(document, "/spec/services", json!([first]))
+    };
+    let strategy = checked(&translated(&only([20, 20, 0]), &of).text);
+    let found = strategy.services.iter().map(|service| (service.name(), service.ports.len()));
+    assert_eq!(found.collect::<Vec<_>>(), [("checkout", 2)]);
+    assert_eq!(wanted(&canary(&only([30, 30, 0])), &strategy), Ok(vec![30]));
+    let refused = translate(&canary(&only([20, 30, 0])), &release(&of), MAX_RELEASE_ID_LEN).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`spec.services[0].ports`: TLS passes at the ports of checkout, and connections are told apart by their hosts alone: give all of them one \
+         weight"
+    );
 }

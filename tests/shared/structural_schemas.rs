@@ -119,10 +119,6 @@ impl Reader {
 fn holds(rule: &str, own: &Value) -> bool {
     match rule {
         "self == oldSelf" => true,
-        "self.all(port, port.config.weight == self[0].config.weight)" => {
-            let ports = own.as_array().unwrap();
-            ports.iter().all(|port| port["config"]["weight"] == ports[0]["config"]["weight"])
-        }
         "self.versions.exists(one, one.version == self.version)" => {
             let versions = own["versions"].as_array();
             versions.is_none_or(|all| all.iter().any(|one| one["version"] == own["version"]))

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     routing::form::{percent, range},
 };
-use protocol::canary_releases::CanaryRelease;
+use protocol::{api::ShareRange, canary_releases::CanaryRelease};
 
 /// Look at canaries of registered releases.
 #[derive(Debug, clap::Args)]
@@ -33,10 +33,19 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     }
 }
 
-/// How much of the calls it is to get, and what its routers were read back to give it where that differs.
+/// How much of the calls it is to get, and what its routers were read back to give it where that differs; of several parts, of each.
 fn weight(canary: &CanaryRelease) -> String {
-    let weight = percent(canary.status.weight);
-    match canary.status.seen.map(range).filter(|seen| *seen != weight) {
+    let status = &canary.status;
+    if status.parts.is_empty() {
+        return gets(status.weight, status.seen);
+    }
+    let each = status.parts.iter().map(|part| format!("{} {}", part.name, gets(part.weight, part.seen)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn gets(weight: f64, seen: Option<ShareRange>) -> String {
+    let weight = percent(weight);
+    match seen.map(range).filter(|seen| *seen != weight) {
         Some(seen) => format!("{weight}, gets {seen}"),
         None => weight,
     }

@@ -56,7 +56,8 @@ pub struct Submitted {
     /// False: the same release was there already.
     pub created: bool,
     pub dry_run: bool,
-    /// What became of something that is there already, or was registered: `adopted`, `deprecated`, `weight 30`, `registered`.
+    /// What became of something that is there already, or was registered: `adopted`, `deprecated`, `weight 30` (of several
+    /// parts `weight 30 of checkout.8443, weight 5 of pay`), `registered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
     /// The parent, which took it over because its target reaches beyond this one; the rest is as that one says.

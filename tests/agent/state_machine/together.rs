@@ -7,7 +7,7 @@ use model::StageStatus;
 use protocol::FollowUp;
 use proxy::form::TableForm;
 
-use super::world::{World, shares_of};
+use super::world::{World, shares_of, version};
 
 /// What `shop` and `pay` are given of their calls: each has a stage, and the one of `pay` begins with that of `shop`, which lasts.
 fn text() -> String {
@@ -181,6 +181,49 @@ fn the_last_calls_of_each_are_waited_for() {
 fn one_that_the_proxy_refuses_leaves_none() {
     let mut world = offered();
     world.closed_ports.insert(81);
+    world.until("it is told", |world| !world.ended().is_empty());
+    assert_eq!(world.ended()[0].1, StageStatus::Error);
+    assert!(world.core.state().services.is_empty());
+    assert!(world.tables.iter().all(|table| table.services.is_empty()));
+}
+
+/// The same, of which what `pay` tries is started here, and what `shop` tries runs elsewhere.
+fn started() -> World {
+    let text = text();
+    let elsewhere = "targets: [\"127.0.0.1:9068\"]";
+    assert!(text.contains(elsewhere), "{text}");
+    let mut world = World::new();
+    world.offers.push(("r1".to_owned(), text.replace(elsewhere, "run: {path: v2}")));
+    world.signal(None);
+    world
+}
+
+#[test]
+fn what_is_started_begins_and_goes_together_with_what_runs_elsewhere() {
+    let v2 = version("service/pay", "v2");
+    for steps in 0..40 {
+        let mut world = started();
+        world.steps(steps);
+        world.kill();
+        world.until("both are tried", |world| now(world) == [1_000, 3_000]);
+        let before = BTreeSet::from([[0, 0], [1_000, 3_000]]);
+        assert!(ever(&world).is_subset(&before), "{steps}: {:?}", ever(&world));
+        assert!(world.running.keys().eq([&v2]), "{steps}: it runs, and nothing else does");
+        world.signal(Some(FollowUp::Rollback));
+        world.until("it is over", is_over);
+        world.until("nothing of it is left", |world| {
+            world.running.is_empty() && world.table.as_ref().is_none_or(|table| table.services.is_empty())
+        });
+        assert!(world.core.state().services.is_empty(), "{steps}");
+        assert!(ever(&world).is_subset(&before), "{steps}: {:?}", ever(&world));
+        assert!(world.stopped.contains(&v2), "{steps}");
+    }
+}
+
+#[test]
+fn what_cant_be_started_leaves_none() {
+    let mut world = started();
+    world.broken.insert(version("service/pay", "v2"));
     world.until("it is told", |world| !world.ended().is_empty());
     assert_eq!(world.ended()[0].1, StageStatus::Error);
     assert!(world.core.state().services.is_empty());

@@ -312,8 +312,8 @@ fn together() -> String {
         )
     };
     format!(
-        "id: s\nname: shop\nservices:\n{}{}{}rollout: {{approval: before_rollout, on_failure: pause}}\nstages:\n{}{}  - name: last\n    type: \
-         Traffic\n    service: last\n    shares: {{A: 90, B: 10}}\n    end_conditions: [{{name: minDuration, threshold: 1h}}]\n    \
+        "id: s\nname: shop\nservices:\n{}{}{}rollout: {{order: parallel, approval: before_rollout, on_failure: pause}}\nstages:\n{}{}  - \
+         name: last\n    type: Traffic\n    service: last\n    shares: {{A: 90, B: 10}}\n    end_conditions: [{{name: minDuration, threshold: 1h}}]\n    \
          end_action: {{onSuccess: rollout, onFailure: rollback}}\n",
         service("one", 8080),
         service("two", 8081),

@@ -7,7 +7,11 @@ use sqlx::{Connection as _, PgConnection, Row as _, SqliteConnection};
 
 use super::player::{Player, body, two_stages};
 use crate::{
-    canaries::{ADOPTED, canary_of, shop, with_weight},
+    canaries::{
+        ADOPTED, canary_of,
+        several::{both, shop_of_two},
+        shop, with_weight,
+    },
     http::tenants::Shared,
     real_agents::wait::wait_until,
     store::place::{Kind, Place},
@@ -484,6 +488,43 @@ async fn the_views_say_which_shares_somebody_chose(place: &Place) {
     player.world.stop().await;
 }
 
+/// An A/B release is of one service: of a canary of several it is the first, whatever becomes of the weights of the others.
+async fn the_views_show_the_first_of_several_services(place: &Place) {
+    let mut player = Player::at(place).await;
+    player.capabilities["features"] = json!(["shares", "together"]);
+    player.polls().await;
+    player.world.submit(&shop_of_two()).await.ok();
+    let canary = |weights: [u8; 3], rest: &str| both(weights, rest).replace("both-2", "r");
+    player.world.submit_to("/release?by=ann", &canary([10, 30, 5], "")).await.ok();
+    agree(place, &player).await;
+    player.begins("r").await;
+    agree(place, &player).await;
+    for part in ["checkout.8443", "pay"] {
+        assert!(player.walks("r", &format!("canary of {part}")).await);
+        agree(place, &player).await;
+    }
+    for (weights, status) in [([10, 30, 5], "running"), ([10, 100, 0], "running"), ([40, 0, 100], "running")]
+    {
+        player.world.submit_to("/release?by=ann", &canary(weights, "")).await.ok();
+        let (shown, new) = (player.shown("r").await, f64::from(weights[0]));
+        assert_eq!(
+            shown["trafficSplit"]["percentages"],
+            json!({"stable": 100.0 - new, "canary": new}),
+            "{shown:#}"
+        );
+        assert_eq!(
+            (&shown["status"], &shown["stages"][0]["trafficPercentage"]),
+            (&json!(status), &json!(new))
+        );
+        agree(place, &player).await;
+    }
+    player.world.submit(&canary([40, 0, 100], ADOPTED)).await.ok();
+    assert!(player.walks("r", "canary").await);
+    assert_eq!(player.stands("r").await.0, "completed");
+    agree(place, &player).await;
+    player.world.stop().await;
+}
+
 async fn every_column_is_there_under_its_name(place: &Place) {
     let player = Player::at(place).await;
     for (view, columns) in [
@@ -522,6 +563,7 @@ crate::store::place::stories!(
     the_views_say_what_the_calls_say_in_every_status,
     the_views_say_so_as_well_when_a_release_is_taken_back,
     the_views_say_which_shares_somebody_chose,
+    the_views_show_the_first_of_several_services,
     every_column_is_there_under_its_name,
     times_are_of_all_children_together_in_calls_and_views,
     times_in_buckets_of_several_kinds_are_of_the_kind_in_which_most_were_counted,

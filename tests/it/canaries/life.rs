@@ -335,8 +335,8 @@ async fn another_content_under_the_name_is_refused() {
     let player = under_way().await;
     player.world.submit(&release("mall", 1, &[1, 2])).await.ok();
     let before = trail(&player.world, "checkout-2").await;
-    let taken = "409 /problems/id-taken: canary release checkout-2 is there with another release, version, path, config or services: only \
-                 weights and transition change";
+    let taken = "409 /problems/id-taken: canary release checkout-2 is there with another release, version, path, config, services or \
+                 resources: only weights and transition change";
     for (what, from, to) in [
         ("release", "release: shop", "release: mall"),
         ("version", "version: 2", "version: 1"),

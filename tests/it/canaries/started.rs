@@ -110,6 +110,35 @@ async fn what_is_started_comes_rendered_with_the_release_and_is_the_base_of_the_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_services_each_has_a_folder_and_one_that_reads_the_configuration_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let player = start(folder.path(), &["shares", "runs", "together"], &json!(["program"])).await;
+    fs::create_dir_all(folder.path().join("pay")).unwrap();
+    fs::write(folder.path().join("pay/run"), "#!/bin/sh\nexec pay\n").unwrap();
+    let of = "kind: Release\nmetadata: {name: shop}\nspec:\n  services:\n    - {name: checkout, ports: [{port: 8080}, {port: 8081}]}\n    - \
+              {name: pay, ports: [{port: 8090}]}\n  version: 1\n  versions:\n    - {version: 1, targets: {checkout: [\"127.0.0.1:9101\"], \
+              pay: [\"127.0.0.1:9201\"]}}\n    - {version: 2, run: {checkout: {path: shop/v2}, pay: {path: pay}}}\n";
+    player.world.submit(of).await.ok();
+    let both = canary(2, "    - {service: pay, ports: [{port: 8090, config: {weight: 10}}]}\n");
+    let [template, plain] = ["run.tmpl", "run"].map(|name| folder.path().join("shop/v2").join(name));
+    fs::rename(&template, &plain).unwrap();
+    let unread = refused(&player, &both).await;
+    assert!(unread.contains("`spec.config`: nothing would read it"), "{unread}");
+    fs::rename(&plain, &template).unwrap();
+    assert_eq!(told(&player.world.submit(&both).await), (201, json!(true), Value::Null));
+    player.begins("checkout-2").await;
+    let expected = [
+        file("checkout-canary/run", "#!/bin/sh\nexec serve 2\n"),
+        file("checkout-canary/static/a.txt", "{{ colour }}"),
+        file("pay-canary/run", "#!/bin/sh\nexec pay\n"),
+    ];
+    assert_eq!(files(&player, "checkout-2").await, expected);
+    let text = player.world.get("/api/v1/releases/checkout-2/strategy").await.ok().text();
+    assert_eq!(text.matches(r#""path":"checkout-canary""#).count(), 2, "each of its ports: {text}");
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_not_be_started_is_refused_by_name_and_nothing_has_happened() {
     let folder = tempfile::tempdir().unwrap();
     let player = able(folder.path()).await;

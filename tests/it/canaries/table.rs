@@ -7,7 +7,7 @@ use canary_releases::crd::definitions;
 use serde_json::Value;
 
 use self::Tried::{By, Kubernetes, NotYet};
-use super::{ADOPTED, DEPRECATED, canary, canary_of, release, shop};
+use super::{ADOPTED, DEPRECATED, canary, canary_of, release, several, shop};
 use crate::{real_agents::canaries as real, structural_schemas::faults};
 
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ const SENTENCES: &[(&str, &str, Tried)] = &[
     ("scaling", "the new version is scaled by itself", Kubernetes),
     ("objects", "a status is optional, and its form isn't laid down", By("json_is_read_as_yaml_is")),
     ("objects", "a transition is what a canary is to become next", By("the_same_again_changes_nothing")),
-    ("weights", "each port of a service has its own", NotYet("Several services, weights by port")),
+    ("weights", "each port of a service has its own", By("several_begin_change_and_are_adopted_as_one")),
     ("weights", "it is from 1 to 100; here 0 is taken, too", By("the_language_reads_it_without_a_fault")),
     ("weights", "none may be given; here nothing is guessed then", By("what_cant_be_taken_is_named")),
     ("weights", "nothing else is said of how calls are shared", By("what_no_field_is_for_is_refused")),
@@ -77,7 +77,7 @@ const FIELDS: &[(&str, Tried)] = &[
     ("spec.version", By("what_its_release_does_not_have_is_named")),
     ("spec.path", By("what_its_release_does_not_have_is_named")),
     ("spec.config", By("what_is_adopted_is_the_release_with_another_version_and_configuration")),
-    ("spec.services", By("what_cant_be_taken_is_named")),
+    ("spec.services", By("several_begin_change_and_are_adopted_as_one")),
     ("spec.services[].service", By("what_its_release_does_not_have_is_named")),
     ("spec.services[].ports", By("ports_that_are_not_named_are_told")),
     ("spec.services[].ports[].port", By("what_its_release_does_not_have_is_named")),
@@ -97,10 +97,11 @@ const FIELDS: &[(&str, Tried)] = &[
     ("status", By("a_status_with_conditions_fits")),
 ];
 
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
     include_str!("before_and_after.rs"),
     include_str!("kills.rs"),
     include_str!("life.rs"),
+    include_str!("several.rs"),
     include_str!("started.rs"),
     include_str!("status.rs"),
     include_str!("../real_agents/flows.rs"),
@@ -194,6 +195,8 @@ fn the_manifests_of_these_tests_fit_the_definitions() {
         canary(2, ADOPTED),
         canary(3, DEPRECATED),
         canary_of("mall", "basket-4", 4, ""),
+        several::shop_of_two(),
+        several::both([0, 30, 100], DEPRECATED),
         real::shop(8080, 2, &[a, b, a]),
         real::canary(8080, 2, 10, ""),
         real::canary(8080, 3, 50, "Adopted"),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{
     node::Node,
     routers::{Routers, all_to},
-    users::{USERS, Users},
+    users::{Backend, USERS, Users},
     wait::wait_until,
 };
 
@@ -207,4 +207,140 @@ async fn five_weights_and_no_call_is_lost() {
         "{of_canary}: {result:#}"
     );
     users.end().await;
+}
+
+/// What agent and proxy of a node give the canaries of these parts; nothing where it leads none.
+async fn until_parts_give(node: &Node, parts: [(&str, u16); 2]) {
+    node.until(&format!("it gives {parts:?}"), |status| {
+        parts.iter().all(|(part, share)| {
+            let service = status.services.iter().find(|service| service.name == *part);
+            service.is_some_and(|service| service.variations[1].share == *share)
+        })
+    })
+    .await;
+    node.until_proxy(&format!("its table gives {parts:?}"), |status| {
+        parts.iter().all(|(part, share)| {
+            let service = status.services.iter().find(|service| service.name == *part);
+            service.is_some_and(|service| {
+                let found = service.variations.iter().find(|variation| variation.name == "canary");
+                found.map_or(0, |found| found.share) == *share
+            })
+        })
+    })
+    .await;
+}
+
+/// Two services are shared together by weights of their own, adopted together, and given back together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_services_are_adopted_and_deprecated_together_and_no_call_is_lost() {
+    let mut world = Routers::start(1, &[]).await;
+    let (c, d) = (Backend::start('C'), Backend::start('D'));
+    let ports = [world.at[0].port(), world.nodes[0].at.port()];
+    // Versions 1 and 3 are the same.
+    let shop = |current: u8| {
+        let version = |number: u8, [checkout, pay]: [SocketAddr; 2]| {
+            format!(
+                "    - {{version: {number}, targets: {{checkout: [\"{checkout}\"], pay: [\"{pay}\"]}}}}\n"
+            )
+        };
+        let (old, new) = ([world.a.at, c.at], [world.b.at, d.at]);
+        format!(
+            "kind: Release\nmetadata: {{name: shop}}\nspec:\n  routers: {{env: prod}}\n  services:\n    - {{name: checkout, ports: [{{port: \
+             {}}}]}}\n    - {{name: pay, ports: [{{port: {}}}]}}\n  version: {current}\n  versions:\n{}{}{}",
+            ports[0],
+            ports[1],
+            version(1, old),
+            version(2, new),
+            version(3, old)
+        )
+    };
+    let canary = |version: u8, [checkout, pay]: [u8; 2], transition: &str| {
+        format!(
+            "kind: CanaryRelease\nmetadata: {{name: both-{version}}}\nspec:\n  release: shop\n  version: {version}\n  services:\n    - \
+             {{service: checkout, ports: [{{port: {}, config: {{weight: {checkout}}}}}]}}\n    - {{service: pay, ports: [{{port: {}, config: \
+             {{weight: {pay}}}}}]}}\n  transition: {transition:?}\n",
+            ports[0], ports[1]
+        )
+    };
+    let (first, again) = (shop(1), shop(2));
+    let parts = |checkout: u16, pay: u16| [("checkout", checkout), ("pay", pay)];
+    world.site.manager.submit(&first).await;
+    world.site.manager.submit(&canary(2, [0, 0], "")).await;
+    until_parts_give(&world.nodes[0], parts(0, 0)).await;
+    let users = Users::call(&[world.at[0], world.nodes[0].at]);
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'C').len()), (USERS, USERS), "nobody has the canary");
+
+    // One of them alone, and then both at once.
+    world.site.manager.submit(&canary(2, [0, 100], "")).await;
+    until_parts_give(&world.nodes[0], parts(0, 10_000)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'D').len()), (USERS, USERS));
+    world.site.manager.submit(&canary(2, [100, 0], "")).await;
+    until_parts_give(&world.nodes[0], parts(10_000, 0)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'B').len(), users.of(1, 'C').len()), (USERS, USERS));
+
+    // Killed on the way, it ends at what was asked.
+    world.site.manager.submit(&canary(2, [100, 0], "Adopted")).await;
+    world.nodes[0].kill();
+    world.nodes[0].come_back();
+    let ended = world.site.manager.ended("both-2").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    until_parts_give(&world.nodes[0], parts(10_000, 10_000)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'B').len(), users.of(1, 'D').len()), (USERS, USERS));
+
+    world.site.manager.submit(&again).await;
+    world.site.manager.submit(&canary(3, [100, 0], "")).await;
+    until_parts_give(&world.nodes[0], parts(10_000, 0)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'D').len()), (USERS, USERS));
+    world.site.manager.submit(&canary(3, [100, 0], "Deprecated")).await;
+    let ended = world.site.manager.ended("both-3").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    until_parts_give(&world.nodes[0], parts(0, 0)).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'B').len(), users.of(1, 'D').len()), (USERS, USERS));
+    users.end().await;
+}
+
+/// Each port of a service has a weight of its own, and a change of one moves nobody at the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_ports_of_a_service_have_weights_of_their_own() {
+    let world = Routers::start(1, &[]).await;
+    let (node, manager) = (&world.nodes[0], &world.site.manager);
+    let ports = [world.at[0].port(), node.at.port()];
+    let names = ports.map(|port| format!("checkout.{port}"));
+    let parts = |one: u16, other: u16| [(names[0].as_str(), one), (names[1].as_str(), other)];
+    let release = shop(ports[0], 1, &[world.a.at, world.b.at]);
+    let both = format!("{{port: {}, protocol: HTTP}}, {{port: {}, protocol: HTTP}}", ports[0], ports[1]);
+    let release = release.replace(&format!("{{port: {}, protocol: HTTP}}", ports[0]), &both);
+    let canary = |[one, other]: [u8; 2], transition: &str| {
+        let port = |port: u16, weight: u8| format!("{{port: {port}, config: {{weight: {weight}}}}}");
+        format!(
+            "kind: CanaryRelease\nmetadata: {{name: checkout-2}}\nspec:\n  release: shop\n  version: 2\n  services:\n    - {{service: checkout, \
+             ports: [{}, {}]}}\n  transition: {transition:?}\n",
+            port(ports[0], one),
+            port(ports[1], other)
+        )
+    };
+    manager.submit(&release).await;
+    manager.submit(&canary([0, 100], "")).await;
+    until_parts_give(node, parts(0, 10_000)).await;
+    let users = Users::call(&[world.at[0], node.at]);
+    for (weights, versions) in [([0, 100], ['A', 'B']), ([100, 100], ['B', 'B']), ([100, 0], ['B', 'A'])] {
+        manager.submit(&canary(weights, "")).await;
+        let [one, other] = weights.map(|weight| u16::from(weight) * 100);
+        until_parts_give(node, parts(one, other)).await;
+        users.round().await;
+        let found = [users.of(0, versions[0]).len(), users.of(1, versions[1]).len()];
+        assert_eq!(found, [USERS; 2], "{weights:?}");
+    }
+    users.end().await;
+    // Nothing led the service before, at either port: nothing does afterwards.
+    manager.submit(&canary([100, 0], "Deprecated")).await;
+    let ended = manager.ended("checkout-2").await;
+    assert_eq!(ended["state"], "Aborted", "{ended:#}");
+    node.until_proxy("nothing of it is left", |status| status.services.is_empty()).await;
 }

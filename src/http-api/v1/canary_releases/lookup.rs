@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use ab_releases::Recorded;
-use canary_releases::{Details, Life, Live, show};
+use canary_releases::{Details, Life, Live, Told, show};
 use domain::{
     release::{
         assignment::Assignment,
@@ -105,22 +105,23 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
     };
     let has_gone_back =
         |part: &Assignment| part.status == ChildStatus::Failed && part.may_run_new().is_empty();
-    let (mut routers, mut telling) = (0, 0);
-    let (mut unread, mut told) = (Vec::new(), None::<i64>);
-    let mut services: Vec<&Service> = Vec::new();
+    let (mut routers, mut unread, mut last) = (0, Vec::new(), None::<i64>);
+    let names = release.strategy.services.iter().map(language::Service::name);
+    let mut parts: Vec<(&str, u32, Vec<&Service>)> = names.map(|name| (name, 0, Vec::new())).collect();
     for (child, part) in release.assignments.range(..).filter(|(_, part)| is_to_tell(part)) {
         routers += 1;
         let router = state.traffic.get(*child);
-        let service = router.and_then(|router| router.services().find(|service| service.is_of(release.key)));
-        let Some((router, service)) = router.zip(service) else {
-            telling += u32::from(has_gone_back(part));
-            continue;
-        };
-        telling += 1;
-        services.push(service);
-        told = told.max(Some(service.since.wall_ms));
-        if !router.is_reached {
-            told = told.max(Some(router.since.wall_ms));
+        let mut tells = false;
+        for (name, telling, services) in &mut parts {
+            let service = router.and_then(|router| router.service(name));
+            let service = service.filter(|service| service.is_of(release.key));
+            *telling += u32::from(service.is_some() || has_gone_back(part));
+            last = last.max(service.map(|service| service.since.wall_ms));
+            tells |= service.is_some();
+            services.extend(service.map(|service| &**service));
+        }
+        if let Some(router) = router.filter(|router| tells && !router.is_reached) {
+            last = last.max(Some(router.since.wall_ms));
             unread.extend(state.children.get(*child).map(|child| child.id.to_string()));
         }
     }
@@ -137,9 +138,11 @@ fn live(state: &Snapshot, release: &Release, caller: &Scope, now: Now) -> Live {
         busy: busy.iter().map(|other| caller.name(other).to_owned()).collect(),
         paused: release.clock.paused_since.map(since),
         routers,
-        telling,
-        sums: sums(services),
-        told,
+        parts: parts
+            .into_iter()
+            .map(|(_, routers, services)| Told { routers, sums: sums(services) })
+            .collect(),
+        told: last,
         unread,
     }
 }

@@ -144,15 +144,16 @@ async fn check(
     scope: &Scope,
     request: Request,
 ) -> Result<(Arc<Strategy>, Vec<api::Diagnostic>), Problem> {
-    let (upload, is_manifest) = strategy_of(ctx, scope, request).await?;
+    let (upload, of_manifest) = strategy_of(ctx, scope, request).await?;
     let (preparing, whose) = (ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &whose)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
     warnings.extend(advice::ask(ctx, &submission.strategy, &places).await?);
     warnings.extend(bases::ask(ctx, &submission.strategy, &places).await?);
     let mut warnings: Vec<api::Diagnostic> = warnings.iter().map(problem::diagnostic).collect();
-    if is_manifest {
+    if let Some(own) = of_manifest {
         canary::about_manifest(&mut warnings);
+        warnings.extend(own);
     }
     Ok((submission.strategy, warnings))
 }
@@ -167,11 +168,15 @@ async fn look(ctx: &Context, scope: &Scope, request: Request) -> Result<Arc<Stra
     scope.bind(strategy).map(Arc::new)
 }
 
-/// What is to be planned, and whether it was a manifest that became it.
-async fn strategy_of(ctx: &Context, scope: &Scope, request: Request) -> Result<(Upload, bool), Problem> {
+/// What is to be planned, and what is odd about the manifest that became it; `None`: it was none.
+async fn strategy_of(
+    ctx: &Context,
+    scope: &Scope,
+    request: Request,
+) -> Result<(Upload, Option<Vec<api::Diagnostic>>), Problem> {
     let upload = upload::read(ctx, request).await?;
     Ok(match canary::strategy_of(ctx, scope, &upload).await? {
-        Some(made) => (made, true),
-        None => (upload, false),
+        Some((made, warnings)) => (made, Some(warnings)),
+        None => (upload, None),
     })
 }

@@ -1,14 +1,14 @@
 //! `POST /release` with a manifest: `kind: Release` registers one, `kind: CanaryRelease` creates a canary of one that is registered,
 //! changes its weight, or adopts or deprecates it.
 //!
-//! A canary is a release with one stage, and nothing of it is kept beside that release: what was asked for is known again by an
+//! A canary is a release with a stage that lasts, and nothing of it is kept beside that release: what was asked for is known again by an
 //! annotation of its strategy, and how far it has come is read from the release each time. So whoever submits the same manifest again,
 //! after a crash in the middle for instance, changes what is still to be changed, and nothing else.
 //!
 //! At most one canary of a registered release is under way: the base of a second one would be gone once the first is adopted.
 //!
-//! A weight is the share of the one stage. Another weight changes that in place: whoever gives out the calls is told at once, and what follows
-//! is as before.
+//! A weight is the share of a stage, one for each part of a canary. Other weights change these in place: whoever gives out the calls is told at
+//! once, of all that change in one answer, and what follows is as before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,7 +38,7 @@ use crate::{
     },
 };
 use ab_releases::{Fault, Kind, Uuid};
-use canary_releases::{Canary, Document, Transition, Translated, marks};
+use canary_releases::{Canary, Document, STAGE, Transition, Translated, marks};
 use domain::release::{
     assignment::{Dated, ReleaseEvent},
     command::Command,
@@ -53,9 +53,6 @@ use protocol::{
     api::{Diagnostic, Submitted},
     canary_releases::ReleaseSpec,
 };
-
-/// The stage of a canary, as its strategy calls it.
-const STAGE: &str = "canary";
 
 /// A warning of strategies that helps nobody here: a manifest has no place for a condition.
 const NO_CONDITION: &str = "no-condition";
@@ -138,9 +135,10 @@ pub(in crate::v1) async fn canary_release(ctx: &Context, canary: &Canary, asked:
     there.check(canary)?;
     // Nobody could take part: it is planned once more, as it was submitted.
     if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
-        if u16::from(canary.weight) != there.weight() {
+        if Wanted::of(canary, &there)?.weights != there.weights() {
             let why = "had nobody who could take part, and keeps its weight until it has begun: submit it with that, or take another name";
-            return Err(there.wrong(&format!("{why} (its weight is {})", there.weight())));
+            let weights: Vec<String> = there.weights().iter().map(u16::to_string).collect();
+            return Err(there.wrong(&format!("{why} (its weight is {})", weights.join(", "))));
         }
         let file = marks::file_of(&there.strategy).map(str::to_owned);
         return create(ctx, &Canary { file, ..canary.clone() }, true, asked).await;
@@ -195,8 +193,7 @@ async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) ->
         stands(ctx, &id, by).await?;
     }
     about_manifest(&mut body.warnings);
-    let ports = canary_releases::unnamed_ports(canary, &spec);
-    body.warnings.extend((!ports.is_empty()).then(|| unnamed(&ports)));
+    body.warnings.extend(about_ports(canary, &spec));
     let others: BTreeSet<String> =
         keeps_busy(ctx, &id).await?.iter().map(|other| caller.name(other).to_owned()).collect();
     body.warnings.extend(others.iter().take(MAX_BUSY).map(|other| busy(other)));
@@ -216,12 +213,12 @@ async fn translated(
     Ok((spec, translated))
 }
 
-/// What a manifest would submit, for who asks what that would do; `None`: it is no manifest, but a strategy.
+/// What a manifest would submit, and what is odd about it, for who asks what that would do; `None`: it is no manifest, but a strategy.
 pub(in crate::v1) async fn strategy_of(
     ctx: &Context,
     scope: &Scope,
     upload: &Upload,
-) -> Result<Option<Upload>, Problem> {
+) -> Result<Option<(Upload, Vec<Diagnostic>)>, Problem> {
     let canary = match read(upload)? {
         None => return Ok(None),
         Some(Document::Canary(canary)) => canary,
@@ -234,9 +231,9 @@ pub(in crate::v1) async fn strategy_of(
         let why = "a plan shows what a canary begins with: leave it out";
         return Err(Fault::new("spec.transition", why).into());
     }
-    let (_, Translated { text, folders, .. }) = translated(ctx, scope, &canary).await?;
+    let (of, Translated { text, folders, .. }) = translated(ctx, scope, &canary).await?;
     let files = canary_content::of(ctx, scope, folders).await?;
-    Ok(Some(Upload::made(text, files)))
+    Ok(Some((Upload::made(text, files), about_ports(&canary, &of))))
 }
 
 /// Looks again, now that nobody can register the release in another way any more: a canary that was made from another one is rolled back.
@@ -294,7 +291,7 @@ async fn carry_on(ctx: &Context, canary: &Canary, there: &Existing, asked: Asked
         }
     }
     let Asked { dry_run, by, may_approve, .. } = asked;
-    let steps = there.steps(Wanted::of(canary), may_approve, &by)?;
+    let steps = there.steps(&Wanted::of(canary, there)?, may_approve, &by)?;
     let before = show::detail(ctx, &there.id).await?.release;
     let Some((word, commands)) = steps else {
         return Ok(there.answer(before.counts.participants, None, dry_run));
@@ -323,8 +320,8 @@ pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> 
 /// Deprecates a canary, as `transition: Deprecated` does.
 pub(in crate::v1) async fn deprecate(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
     let there = Existing::find(ctx, id).await?.ok_or_else(|| Problem::unknown_release(id))?;
-    let wanted = Wanted { transition: Transition::Deprecated, weight: 0 };
-    let Some((_, commands)) = there.steps(wanted, false, &by)? else { return Ok(()) };
+    let wanted = Wanted { transition: Transition::Deprecated, weights: Vec::new() };
+    let Some((_, commands)) = there.steps(&wanted, false, &by)? else { return Ok(()) };
     check_note(ctx, id, &by).await?;
     for command in commands {
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
@@ -333,16 +330,19 @@ pub(in crate::v1) async fn deprecate(ctx: &Context, id: &str, by: By) -> Result<
 }
 
 /// What is wanted of a canary that is there.
-#[derive(Clone, Copy)]
 struct Wanted {
     transition: Transition,
-    /// In percent. Where it is deprecated, none counts.
-    weight: u8,
+    /// Of each part, in percent. Where it is adopted or deprecated, none counts.
+    weights: Vec<u16>,
 }
 
 impl Wanted {
-    const fn of(canary: &Canary) -> Self {
-        Self { transition: canary.transition, weight: canary.weight }
+    fn of(canary: &Canary, there: &Existing) -> Result<Self, Problem> {
+        let weights = match canary.transition {
+            Transition::None => canary_releases::wanted(canary, &there.strategy)?,
+            Transition::Adopted | Transition::Deprecated => Vec::new(),
+        };
+        Ok(Self { transition: canary.transition, weights })
     }
 }
 
@@ -390,9 +390,9 @@ impl Existing {
         Ok(Some(read.inspect_err(|error| ctx.engine.unreadable().note(error))?))
     }
 
-    /// In percent.
-    fn weight(&self) -> u16 {
-        canary_releases::weight_of(&self.strategy)
+    /// What each part gets, in percent.
+    fn weights(&self) -> Vec<u16> {
+        canary_releases::weights_of(&self.strategy).iter().map(|of| of.weight).collect()
     }
 
     /// Refuses a canary that is another one.
@@ -403,7 +403,7 @@ impl Existing {
         let detail = match digest {
             Some(digest) if digest == canary_releases::digest(canary) => return Ok(()),
             Some(_) => format!(
-                "canary release {id} is there with another release, version, path, config or services: only weights and transition \
+                "canary release {id} is there with another release, version, path, config, services or resources: only weights and transition \
                  change"
             ),
             None => format!("there is a release {id} that is no canary release: take another name"),
@@ -434,11 +434,11 @@ impl Existing {
     /// What leads to what is asked for, and what that is called; `None`: it is so already.
     fn steps(
         &self,
-        canary: Wanted,
+        canary: &Wanted,
         may_approve: bool,
         by: &By,
     ) -> Result<Option<(String, Vec<Command>)>, Problem> {
-        let is_same_weight = u16::from(canary.weight) == self.weight();
+        let is_same_weight = canary.weights == self.weights();
         match (canary.transition, Standing::of(&self.state)) {
             (_, Standing::Ended) => {
                 Err(self.wrong(&format!("ended as {}: create another one", self.state.name())))
@@ -458,7 +458,7 @@ impl Existing {
                 Err(self.wrong("is paused: resume it before its weight changes"))
             }
             (Transition::None, Standing::UnderWay) => {
-                Ok(Some((format!("weight {}", canary.weight), vec![self.weigh(canary.weight)])))
+                Ok(Some(self.weigh(&canary.weights)))
             }
             (Transition::None | Transition::Deprecated, Standing::Adopted) => {
                 let why = "was adopted, and can't be changed or deprecated any more: release another version";
@@ -490,11 +490,19 @@ impl Existing {
         }
     }
 
-    /// The canary gets so much from now on, in percent.
-    fn weigh(&self, weight: u8) -> Command {
-        let (release, stage) = (self.id.clone(), STAGE.to_owned());
-        let new = u16::from(weight.min(100)) * 100;
-        Command::Rollout(rollout::Command::ChooseShares { release, stage, new })
+    /// The canary gets so much of each part from now on, in percent: of those that change, all at once. And what that is called.
+    fn weigh(&self, weights: &[u16]) -> (String, Vec<Command>) {
+        let parts = canary_releases::weights_of(&self.strategy);
+        let changed: Vec<_> =
+            parts.iter().zip(weights).filter(|(of, weight)| of.weight != **weight).collect();
+        let words = changed.iter().map(|(of, weight)| match &parts[..] {
+            [_] => format!("weight {weight}"),
+            _ => format!("weight {weight} of {}", of.service),
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        let each = changed.into_iter().map(|(of, weight)| (of.stage.to_owned(), (*weight).min(100) * 100));
+        let (release, shares) = (self.id.clone(), each.collect());
+        (words, vec![Command::Rollout(rollout::Command::ChooseShares { release, shares })])
     }
 
     /// Its stage is passed over, and what follows opens. Each of them changes nothing where it is done already.
@@ -607,14 +615,24 @@ pub(in crate::v1) fn about_manifest(warnings: &mut Vec<Diagnostic>) {
     }
 }
 
-/// That ports which a canary doesn't name have their calls shared, too.
-fn unnamed(ports: &[u16]) -> Diagnostic {
-    let named: Vec<String> = ports.iter().map(ToString::to_string).collect();
-    let named = named.join(", ");
-    warning(
-        "unnamed-port",
-        format!("the service takes calls at {named} as well, and they are shared likewise"),
-    )
+/// What may surprise of the ports of a canary: some that it doesn't name have their calls shared, too, and some have other weights than others
+/// of their service.
+fn about_ports(canary: &Canary, of: &ReleaseSpec) -> Vec<Diagnostic> {
+    let unnamed = canary_releases::unnamed_ports(canary, of).into_iter().map(|(service, ports)| {
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        let ports = ports.join(", ");
+        warning(
+            "unnamed-port",
+            format!("service {service} takes calls at {ports} as well, and they are shared likewise"),
+        )
+    });
+    let uneven = canary_releases::uneven_ports(canary).into_iter().map(|(service, weights)| {
+        let message = format!(
+            "ports of service {service} have different weights ({weights}): whoever calls more than one of them may meet both versions"
+        );
+        warning("port-weights", message)
+    });
+    unnamed.chain(uneven).collect()
 }
 
 /// That a router has another release in hand.

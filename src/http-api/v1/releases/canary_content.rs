@@ -7,20 +7,16 @@
 use std::path::Path;
 
 use ab_releases::Fault;
-use canary_releases::{RunFolder, render};
+use axum::body::Bytes;
+use canary_releases::{RunFolder, is_template, render};
 use language::functions::{self, ArchiveError, Limits, Unpacked};
 use model::TenantName;
 
 use crate::{Context, problem::Problem, scope::Scope, v1::ab_releases::content};
 
-/// A folder, and where it is.
-struct Source {
-    folder: RunFolder,
-    /// The bytes of an archive that the store has; `None`: it is in the manager's own folder.
-    archive: Option<axum::body::Bytes>,
-}
-
 /// All that a strategy of a canary needs beside its text; `None`: nothing is started.
+///
+/// One folder after the other: so one archive is in memory at a time, and of all folders no more than a submission may have.
 pub(super) async fn of(
     ctx: &Context,
     scope: &Scope,
@@ -29,47 +25,50 @@ pub(super) async fn of(
     if folders.is_empty() {
         return Ok(None);
     }
-    // Of others' releases a tenant knows nothing, whatever digests it can name.
-    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
-    let mut sources = Vec::new();
+    let (mut bare, mut bytes) = (Vec::new(), 0_u64);
+    let max = ctx.settings.archive_limits.unpacked_bytes;
     for folder in folders {
-        let archive = match &folder.run.archive {
-            None => None,
-            Some(digest) => {
-                let found = ctx.engine.reader().archive_of(&prefix, &content::bytes(digest)).await?;
-                let unknown = || {
-                    let why = format!(
-                        "no release has brought the archive {digest} along, which {} needs: submit one with it first, and register the \
-                         functions_digest that `release show --json` tells",
-                        folder.name
-                    );
-                    Fault::new(field_of(&folder), why)
-                };
-                Some(found.ok_or_else(unknown)?)
-            }
-        };
-        sources.push(Source { folder, archive });
-    }
-    let root = scope.functions_root(&ctx.settings.functions_root);
-    let limits = ctx.settings.archive_limits.clone();
-    let read = move || {
-        let mut all = Unpacked::default();
-        for source in sources {
-            let name = source.folder.name.clone();
-            let Unpacked { files, programs } = made(source, &root, &limits)?;
-            all.files.extend(files.into_iter().map(|(path, bytes)| (format!("{name}/{path}"), bytes)));
-            all.programs.extend(programs.into_iter().map(|path| format!("{name}/{path}")));
+        let archive = archive_of(ctx, scope, &folder).await?;
+        let root = scope.functions_root(&ctx.settings.functions_root);
+        let limits = ctx.settings.archive_limits.clone();
+        let read = move || unrendered(&folder, archive, &root, &limits).map(|files| (folder, files));
+        let (folder, files) = ctx.in_turn(read).await??;
+        bytes += files.files.values().map(|content| content.len() as u64).sum::<u64>();
+        if bytes > max {
+            return Err(ArchiveError::TooLarge { max }.into());
         }
-        Ok::<_, Fault>(all)
-    };
-    Ok(Some(ctx.in_turn(read).await??))
+        bare.push((folder, files));
+    }
+    Ok(Some(ctx.in_turn(move || rendered(bare)).await??))
 }
 
-/// The files of a folder, rendered.
-fn made(Source { folder, archive }: Source, root: &Path, limits: &Limits) -> Result<Unpacked, Fault> {
-    let RunFolder { name, run, config, is_canary } = &folder;
+/// The archive of an earlier release in which a folder lies; `None`: it is among the manager's own functions.
+async fn archive_of(ctx: &Context, scope: &Scope, folder: &RunFolder) -> Result<Option<Bytes>, Problem> {
+    let Some(digest) = &folder.run.archive else { return Ok(None) };
+    // Of others' releases a tenant knows nothing, whatever digests it can name.
+    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
+    let found = ctx.engine.reader().archive_of(&prefix, &content::bytes(digest)).await?;
+    let unknown = || {
+        let why = format!(
+            "no release has brought the archive {digest} along, which {} needs: submit one with it first, and register the \
+             functions_digest that `release show --json` tells",
+            folder.name
+        );
+        Fault::new(field_of(folder), why)
+    };
+    Ok(Some(found.ok_or_else(unknown)?))
+}
+
+/// The files of a folder as they are, by their names in it.
+fn unrendered(
+    folder: &RunFolder,
+    archive: Option<Bytes>,
+    root: &Path,
+    limits: &Limits,
+) -> Result<Unpacked, Fault> {
+    let RunFolder { name, run, .. } = folder;
     let unread = |error: ArchiveError| {
-        Fault::new(field_of(&folder), format!("what is to run as {name} can't be had: {error}"))
+        Fault::new(field_of(folder), format!("what is to run as {name} can't be had: {error}"))
     };
     let path = functions::safe(&run.path).map_err(unread)?;
     let packed = match archive {
@@ -84,13 +83,26 @@ fn made(Source { folder, archive }: Source, root: &Path, limits: &Limits) -> Res
     let unpacked = functions::unpack(&packed, |full: &str| below(full).is_some(), limits).map_err(unread)?;
     if unpacked.files.is_empty() {
         let why = format!("its archive has no folder {path:?}, or nothing is in it, which {name} needs");
-        return Err(Fault::new(field_of(&folder), why));
+        return Err(Fault::new(field_of(folder), why));
     }
     let files = unpacked.files.into_iter().filter_map(|(full, bytes)| Some((below(&full)?, bytes)));
     let programs = unpacked.programs.iter().filter_map(|full| below(full));
-    let bare = Unpacked { files: files.collect(), programs: programs.collect() };
-    let field = if *is_canary { "spec.config" } else { "spec.release" };
-    render(bare, config, field, *is_canary)
+    Ok(Unpacked { files: files.collect(), programs: programs.collect() })
+}
+
+/// All folders, rendered, each below its name.
+fn rendered(bare: Vec<(RunFolder, Unpacked)>) -> Result<Unpacked, Fault> {
+    let has_template = |files: &Unpacked| files.files.keys().any(|path| is_template(path));
+    // A configuration is that of all services of a canary, and one that reads it is enough.
+    let is_read = bare.iter().any(|(folder, files)| folder.is_canary && has_template(files));
+    let mut all = Unpacked::default();
+    for (RunFolder { name, config, is_canary, .. }, files) in bare {
+        let field = if is_canary { "spec.config" } else { "spec.release" };
+        let Unpacked { files, programs } = render(files, &config, field, is_canary && !is_read)?;
+        all.files.extend(files.into_iter().map(|(path, bytes)| (format!("{name}/{path}"), bytes)));
+        all.programs.extend(programs.into_iter().map(|path| format!("{name}/{path}")));
+    }
+    Ok(all)
 }
 
 /// What in a canary names a folder: the version, or the release that says which version serves.
