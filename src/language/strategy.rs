@@ -156,7 +156,10 @@ impl Stage {
 #[must_use]
 pub fn together(at: usize, is_with_next: impl Fn(usize) -> bool) -> RangeInclusive<usize> {
     let first = (0..at).rev().take_while(|before| is_with_next(*before)).last().unwrap_or(at);
-    let last = (at..).find(|after| !is_with_next(*after)).unwrap_or(at);
+    let mut last = at;
+    while is_with_next(last) {
+        last += 1;
+    }
     first..=last
 }
 

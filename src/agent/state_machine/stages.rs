@@ -146,16 +146,11 @@ impl StateMachine {
         let name = walk.testing.as_ref().map_or("", |testing| testing.counts.service()).to_owned();
         let text = format!("stage {} of {}: {} % of {name}", stage.name, offer.id, stage.new_traffic);
         let (shares, salt) = (self.shares_in(&name, stage), offer.salt.clone());
-        match candidate {
-            Some(candidate) => {
-                if let Some(served) = self.state.functions.get_mut(&name) {
-                    served.candidate = Some(candidate);
-                }
-            }
-            None => {
-                self.share_service(&name, &shares, &split, &salt);
-                self.share_those_behind(index, &split);
-            }
+        if candidate.is_none() {
+            self.share_service(&name, &shares, &split, &salt);
+            self.share_those_behind(index, &split);
+        } else if let Some(served) = self.state.functions.get_mut(&name) {
+            served.candidate = candidate;
         }
         self.report_at_ms = 0;
         self.inform(text);
