@@ -238,8 +238,7 @@ fn prepare(
         Err(refusal) => return Err((Own::refusal(refusal), None)),
     };
     let asked = request.asked;
-    let local = worker.local();
-    let Some(route) = local.table().route((caller.port, request.host), request.target) else {
+    let Some((local, route)) = worker.route((caller.port, request.host), request.target) else {
         return Err((Own::no_service(), Some(asked)));
     };
     let seen = Seen { request: &request, address: caller.address };

@@ -2,7 +2,8 @@
 //!
 //! A socket that is closed takes nothing more. What waits in its queue is taken first. One of TCP is gone then, since whoever
 //! connects would wait for nobody; one of UDP goes with its last flow, to which answers go from there. Calls and flows that came in go on as
-//! at a drain: an idle connection isn't closed, and ends with its next answer. What is left at `until` is cut.
+//! at a drain: an idle connection isn't closed, and ends with its next answer, also where the table has its service no more by then. What is
+//! left at `until` is cut.
 
 use std::sync::{
     Arc, OnceLock,

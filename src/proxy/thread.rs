@@ -103,6 +103,9 @@ impl Sources {
             return Rc::clone(known);
         }
         let worker = Rc::new(Worker::new(&self.thread, address));
+        if address.is_closed() {
+            worker.remember_services();
+        }
         workers.push(Rc::clone(&worker));
         worker
     }
@@ -148,6 +151,7 @@ fn obey(sources: &Rc<Sources>, order: Order) {
             }
         }
         Order::Close(until_closed, done) => {
+            sources.worker(until_closed.address()).remember_services();
             spawn_local(close(Rc::clone(sources), until_closed, done));
         }
         Order::StopTaking(done) => {
@@ -210,6 +214,7 @@ async fn close(sources: Rc<Sources>, until_closed: Accepted, done: oneshot::Send
         worker.cut();
         until = Instant::now() + REST;
     }
+    worker.forget_services();
     if let Some(listener) = datagrams {
         sources.close(&listener).await;
     }

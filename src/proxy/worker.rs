@@ -29,7 +29,7 @@ use crate::{
     flow::{AdoptedFlow, FlowForm},
     form::AddressKind,
     listen_address::{Accepted, ListenAddress},
-    live::{LiveTable, Local, Version},
+    live::{LiveTable, Local, Route, Version},
     pool::Pools,
     proxy_protocol::Network,
     tls::Tls,
@@ -158,6 +158,8 @@ pub(crate) struct Worker {
     /// Connections that bring calls, by number.
     calling: RefCell<HashMap<u64, AbortHandle>>,
     last_number: Cell<u64>,
+    /// What was led there when the socket was closed.
+    former: RefCell<Option<Rc<Local>>>,
 }
 
 impl WorkerThread {
@@ -218,6 +220,7 @@ impl Worker {
             drain_began: Notify::new(),
             calling: RefCell::default(),
             last_number: Cell::new(0),
+            former: RefCell::default(),
         }
     }
 
@@ -274,6 +277,38 @@ impl Worker {
 
     pub(crate) fn local(&self) -> Rc<Local> {
         Rc::clone(&self.thread.local.borrow())
+    }
+
+    /// Its socket is closed: a connection that came in there has one more call answered, also by a service that no table has any more.
+    pub(crate) fn remember_services(&self) {
+        let now = self.local();
+        let there = now.table().at_port(self.address.form.address.port());
+        *self.former.borrow_mut() = Some(Rc::new(Local::new(Arc::new(there), Some(&now), self.pools())));
+    }
+
+    /// Nobody is left of those for whom they were remembered.
+    pub(crate) fn forget_services(&self) {
+        *self.former.borrow_mut() = None;
+    }
+
+    /// Where a call leads. `at`: the port that it came in on, and its host.
+    pub(crate) fn route<'t>(
+        &self,
+        at: (u16, Option<&[u8]>),
+        target: &'t str,
+    ) -> Option<(Rc<Local>, Route<'t>)> {
+        let local = self.local();
+        if let Some(former) = &*self.former.borrow()
+            && let Some(route) = former.table().route(at, target)
+        {
+            let name = former.table().services()[route.index].name();
+            return Some(match local.table().index_of(name) {
+                Some(index) => (local, Route { index, ..route }),
+                None => (Rc::clone(former), route),
+            });
+        }
+        let route = local.table().route(at, target)?;
+        Some((local, route))
     }
 
     /// The line in the access log of what is no call of HTTP, if it is to have one.

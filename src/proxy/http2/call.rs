@@ -65,9 +65,8 @@ type Prepared = (Asking, RoutingDecision, Option<Box<Line>>);
 fn prepare(head: &Parts, caller: Caller, worker: &Worker) -> Result<Prepared, (Own, Unserved)> {
     let refused = |refusal| (Own::refusal(refusal), Unserved::Refused);
     let seen = CheckedHead::judged(head, caller.address, worker.limits().head_fields).map_err(refused)?;
-    let local = worker.local();
     let at = (caller.port, seen.host.map(str::as_bytes));
-    let Some(route) = local.table().route(at, seen.target()) else {
+    let Some((local, route)) = worker.route(at, seen.target()) else {
         return Err((Own::no_service(), Unserved::NoService));
     };
     let decided = RoutingDecision::new(&local, route.index, (&seen, &caller), head.method.as_str());

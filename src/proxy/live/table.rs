@@ -158,6 +158,20 @@ impl LiveTable {
         self.routes.find(&self.services, at, target)
     }
 
+    /// The same table with nothing but the services whose calls come in on this port, if there are any.
+    pub(crate) fn at_port(&self, port: u16) -> Self {
+        let is_there = |service: &&Arc<LiveService>| {
+            service.transport() == Transport::Http && service.ports().contains(&port)
+        };
+        let services: Vec<_> = self.services.iter().filter(is_there).cloned().collect();
+        let routes = Routes::new(&services).unwrap_or_default();
+        Self { epoch: self.epoch, generation: self.generation, services, routes }
+    }
+
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
+        self.routes.index_of(name)
+    }
+
     /// The service whose connections or datagrams come in on a port, of those of a transport other than HTTP.
     pub(crate) fn of_port(&self, transport: Transport, port: u16) -> Option<usize> {
         self.routes.of_port(transport, port)

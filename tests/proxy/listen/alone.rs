@@ -161,6 +161,44 @@ async fn an_address_is_opened_closed_and_opened_again() {
 }
 
 #[tokio::test]
+async fn a_connection_has_its_next_call_answered_whatever_became_of_the_service_of_its_address() {
+    let alone = Alone::start().await;
+    let (before, after) =
+        (version(BASE).await, version("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nafter").await);
+    let (at, stays) = (free_address(), free_address());
+    let put_table = async |generation, served: &[(SocketAddr, SocketAddr)]| {
+        let variations = served.first().map(|(_, to)| json!([{"name": "base", "targets": [to.to_string()]}]));
+        let ports: Vec<u16> = served.iter().map(|(at, _)| at.port()).collect();
+        let service = variations.map(|variations| json!({"ports": ports, "variations": variations}));
+        alone.handler.proxy().apply(&flows::table(generation, service)).await.unwrap();
+    };
+    alone.put(1, &[("http", at), ("http", stays)]).await;
+    put_table(1, &[(at, before), (stays, before)]).await;
+    let (mut first, mut second) = (Peer::connect(at).await, Peer::connect(at).await);
+    for idle in [&mut first, &mut second] {
+        assert_eq!(idle.call(GET).await.1, "base");
+    }
+
+    assert_eq!(alone.put(2, &[("http", stays)]).await.closing, left(AddressKind::Http, at, 2));
+    // It is served on by other shares elsewhere, which hold here as well.
+    put_table(2, &[(stays, after)]).await;
+    let (head, body) = first.call(GET).await;
+    assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "after"));
+    // No table has it any more.
+    put_table(3, &[]).await;
+    assert!(Peer::connect(stays).await.call(GET).await.0.starts_with("HTTP/1.1 404"));
+    let (head, body) = second.call(GET).await;
+    assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "base"));
+    assert_eq!((first.rest().await, second.rest().await), (String::new(), String::new()));
+    // And nothing holds the version that it had.
+    wait_until("no version is left", async || {
+        let status: Status = alone.client.get("/status").await.unwrap();
+        status.leaving.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn calls_in_flight_end_well_at_an_address_that_is_closed() {
     let alone = Alone::start().await;
     let base = Scripted::new().await;
