@@ -32,7 +32,7 @@ use tokio::{
     process::Command,
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 pub use self::{error::HoldError, renew::is_renewed, systemd::inherited};
@@ -430,24 +430,34 @@ impl Holder {
         }
     }
 
-    /// Has no further connections to others' ports come here; those that are here go on, unless all ends `at_once`. An agent puts the rules for that back once it
-    /// finds them gone and somebody serves.
-    async fn send_none_here(&self, at_once: bool) {
-        let Some(nft) = &self.plan.nft else { return };
-        let [family, name] = nftables::TABLE;
-        let text = if at_once || self.processes.is_empty() {
-            nftables::removal()
-        } else if nftables::run(nft, &["list", "table", family, name], String::new()).await.is_ok() {
-            nftables::table(|_| String::new())
-        } else {
-            // It isn't there, or can't be changed either.
-            return;
+    /// Has no further connections to others' ports come here; those that are here go on, unless all ends `at_once`. An agent puts the rules for
+    /// that back once it finds them gone and somebody serves. True: some may have come until now.
+    async fn send_none_here(&self, at_once: bool) -> bool {
+        let Some(nft) = &self.plan.nft else { return false };
+        let listed = match nftables::listed(nft).await {
+            Ok(Some(listed)) => listed,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::error!("whether calls are still sent here from others' ports isn't known: {error}");
+                return false;
+            }
         };
-        if let Err(error) = nftables::run(nft, &["-f", "-"], text).await {
+        let ports = nftables::leads_to(&listed);
+        let is_ours = |port: &u16| self.listed.form().listen.iter().any(|form| form.address.port() == *port);
+        if !ports.is_empty() && !ports.iter().any(is_ours) {
+            // They lead to another proxy of this network.
+            return false;
+        }
+        let ends = at_once || self.processes.is_empty();
+        let text = if ends { nftables::removal() } else { nftables::table(|_| String::new()) };
+        if let Err(error) = nftables::put(nft, text).await {
             tracing::error!(
                 "calls may still be sent here from others' ports, where nobody takes them: {error}"
             );
+        } else if ends && let Err(error) = nftables::forget_flows(None) {
+            tracing::error!(%error, "datagrams of flows that are there may still be sent here from others' ports");
         }
+        !ports.is_empty()
     }
 
     async fn give_up_coming(&mut self) {
@@ -491,8 +501,10 @@ impl Holder {
         self.coming = None;
         systemd::notify("STOPPING=1");
         let _ = std::fs::remove_file(&self.plan.control);
-        // First, lest anybody is sent here who isn't taken any more.
-        self.send_none_here(false).await;
+        // First, lest anybody is sent here who isn't taken any more; whoever is on the way still is.
+        if self.send_none_here(false).await {
+            sleep(nftables::HANDSHAKE).await;
+        }
         self.sockets = None;
         self.listed.close();
         self.listen_again_at = None;

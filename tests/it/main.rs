@@ -29,6 +29,8 @@ mod mirror;
 mod model;
 mod names;
 mod notify;
+#[path = "../shared/own_network.rs"]
+mod own_network;
 mod page;
 mod plan;
 #[path = "../shared/ports.rs"]

@@ -17,7 +17,7 @@ use proxy::{
     form::{
         ProtocolForm, ProxyProtocolForm, ServiceForm, TableForm, TransportForm, VariationForm, format_of,
     },
-    nftables::MARK,
+    nftables::{MARK, check_mark},
 };
 use router::adopt::AdoptError;
 use router::{
@@ -71,6 +71,7 @@ pub struct BuiltInProxy {
     client: Client,
     settings: ProxySettings,
     reach: Reach,
+    mark: Option<u32>,
     /// Calls to others' ports; none: none ever came.
     takeover: Option<Takeover>,
     seen: Mutex<LastSeen>,
@@ -109,6 +110,7 @@ impl BuiltInProxy {
             client,
             settings,
             reach: Reach::start(mark),
+            mark,
             takeover,
             seen: Mutex::default(),
             lingers: watch::Sender::new(false),
@@ -155,7 +157,7 @@ impl BuiltInProxy {
             }
         };
         let differs = match &self.takeover {
-            Some(takeover) => takeover.differs().await,
+            Some(takeover) => takeover.differs(&status).await,
             None => false,
         };
         let services = status.services.into_iter().map(|service| service.name).collect();
@@ -188,7 +190,7 @@ impl BuiltInProxy {
         led.iter().try_for_each(|led| super::check_abilities(RouterKind::Embedded, led))?;
         let services = led.iter().map(|led| led.service.clone()).collect::<Vec<_>>();
         let services = match &self.takeover {
-            Some(takeover) => takeover.before_table(services, &table.served.functions, &self.lingers).await?,
+            Some(takeover) => takeover.before_table(services, &table.served.functions).await?,
             None => services,
         };
         services.iter().try_for_each(|service| self.check_passed(service))?;
@@ -432,7 +434,12 @@ impl DataPlane for BuiltInProxy {
     }
 
     fn mark(&self) -> Option<u32> {
-        mark(&self.settings)
+        self.mark
+    }
+
+    fn takeover_trouble(&self) -> Option<String> {
+        let takeover = self.takeover.as_ref()?;
+        self.seen(|last| takeover.trouble(last.status.as_ref()?))
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {
@@ -470,9 +477,11 @@ fn ports_of(addresses: &[String]) -> impl Iterator<Item = u16> {
     addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse().ok())
 }
 
-/// What marks what is asked of targets from here: as the proxy marks it, where calls to targets may be taken over.
+/// What marks what is asked of targets from here: as the proxy marks it, where calls to targets may be taken over. Who may not mark
+/// takes nothing over.
 fn mark(settings: &ProxySettings) -> Option<u32> {
-    settings.takeover.as_ref().filter(|takeover| takeover.nftables).map(|_| MARK)
+    let takes_over = settings.takeover.as_ref().is_some_and(|takeover| takeover.nftables);
+    (takes_over && check_mark().is_ok()).then_some(MARK)
 }
 
 fn unable(what: &dyn std::fmt::Display) -> RouterError {

@@ -81,8 +81,8 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
     /// Has it do the whole of a table and nothing else. That it was taken is no proof: [`Self::look`] is.
     fn apply<'a>(&'a self, table: &'a Table) -> Answer<'a, Result<(), Trouble>>;
 
-    /// Waits until a table that is being told waits itself for something elsewhere: for the address of a name, or for callers to leave a port
-    /// that is given back. One whose tables wait for nothing waits for ever.
+    /// Waits until a table that is being told waits itself for something elsewhere: for the address of a name. One whose tables wait for
+    /// nothing waits for ever.
     fn lingers(&self) -> Answer<'_, ()> {
         Box::pin(std::future::pending())
     }
@@ -123,6 +123,11 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
 
     /// What marks what is asked of targets from here; none: they are asked as by anybody.
     fn mark(&self) -> Option<u32> {
+        None
+    }
+
+    /// What keeps it from taking over calls at ports of other programs, though it is to, and what to do.
+    fn takeover_trouble(&self) -> Option<String> {
         None
     }
 

@@ -26,7 +26,7 @@
 //!   they are halved until those are found that are refused alone.
 //! - *A thousand agents at once.* A table, a status and a reading each for a thousand services would be a million of them.
 //! - *One gives up while it tells for all*, since its agent ends: the next who waits tells.
-//! - *One waits*, as long as a name has no address, or callers are at a port that it gives back, which takes a minute: it is found as one that is
+//! - *One waits*, as long as a name has no address: it is found as one that is
 //!   refused is, gives way as soon as others ask, and asks again.
 //! - *A look that began before a table and ends after it* shows the number before: that was in force for all whom the table doesn't change.
 //! - *The proxy was started again without its table*, or somebody else has told it one: the number is none of ours, all agents tell theirs again,
@@ -75,7 +75,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const WAYS: u32 = 5;
 
 /// What is said of one that gave way.
-const GAVE_WAY: &str = "it waits for the address of a name, or for callers to leave a port, and other agents' tables go first; tried again";
+const GAVE_WAY: &str = "it waits for the address of a name, and other agents' tables go first; tried again";
 
 /// So long counts aren't read while agents are still to begin that may need them.
 const JOINED_WITHIN: Duration = Duration::from_secs(5);
@@ -699,6 +699,10 @@ impl DataPlane for Part {
 
     fn mark(&self) -> Option<u32> {
         self.shared().front.mark()
+    }
+
+    fn takeover_trouble(&self) -> Option<String> {
+        self.shared().front.takeover_trouble()
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {

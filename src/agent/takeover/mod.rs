@@ -6,13 +6,17 @@
 //!    on with what a table still wants, and gives the rest back.
 //! 2. Calls are sent to the proxy only while its table has the service, and it listens for them. So they are taken from the program that
 //!    has the port after the table was put in force, and given back before a table is that doesn't have the service.
-//! 3. What is given back ends as everywhere: connections that came in are answered, and closed with their next answer, before a table says
-//!    that their service is gone.
-//! 4. What is in force is read back. Where it is something else, it is put in force again, and that is told as a drift.
-//! 5. While no proxy answers, nothing is sent to it: the program that has the port gets its calls.
+//! 3. Who was on the way when a port was given back is taken: the proxy listens as long as a handshake may last. Connections that came in
+//!    are answered there, and closed with their next answer, also once no table has their service any more.
+//! 4. Callers come from the addresses at which the program listens that has the port, and from no others: what is for this machine alone
+//!    stays so.
+//! 5. What is in force is read back. Where it is something else, it is put in force again, and that is told as a drift.
+//! 6. While no proxy answers, or one that doesn't mark its own calls, nothing is sent to it: the program that has the port gets its calls.
+//! 7. Where nothing can be taken over, no table waits for that which doesn't need it.
 //!
 //! How it is done depends on where this runs: that is a [`Ground`]. Which way there is for a port is [`rule`].
 
+pub mod listeners;
 pub mod machine;
 pub mod nft;
 pub mod rule;
@@ -20,10 +24,13 @@ pub mod rule;
 use std::{
     collections::{BTreeSet, VecDeque},
     fmt, fs, io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::Path,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,35 +46,24 @@ use proxy::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::{
-    sync::{Mutex as TurnMutex, Notify, watch},
+    sync::{Mutex as TurnMutex, Notify},
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use traffic::desired::{Service, ServiceSpec};
 
 use self::{
     machine::Machine,
-    nft::{Found, Redirects},
-    rule::{Facts, Way, place, way},
+    nft::{Found, Redirect, Redirects, Sent, written},
+    rule::{Facts, UNMARKED, Way, not_taken, place, way},
 };
-use crate::{
-    proxy_process::of_proxy,
-    settings::TakeoverSettings,
-    state_machine::{Trouble, TroubleKind},
-};
+use crate::{proxy_process::of_proxy, settings::TakeoverSettings, state_machine::Trouble};
 
 /// How often it is looked whether what is in force is what was put in force.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A proxy that didn't answer for so long gets no calls of others.
 const AWAY: Duration = Duration::from_secs(1);
-
-/// How long callers who came in at a port that is given back may keep the table waiting. A connection without a call is closed before that
-/// by the proxy (`limits.idle`), and a call that takes longer keeps its version.
-const GIVE_BACK_WITHIN: Duration = Duration::from_secs(90);
-
-/// How often it is looked whether they are gone.
-const GONE_EVERY: Duration = Duration::from_millis(100);
 
 /// So many drifts are kept until they were told.
 const DRIFTS: usize = 16;
@@ -76,20 +72,35 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What sends callers of others' ports to the proxy.
 pub trait Ground: fmt::Debug + Send + Sync {
+    /// Whether this agent has what it takes, and no other one is at work here: else what is to be done.
+    fn hold(&self) -> Result<(), Trouble>;
+
+    /// Another agent is, so what is in force is its own.
+    fn is_anothers(&self) -> bool;
+
     /// What is in force.
     fn look(&self) -> Answer<'_, Result<Found, Trouble>>;
 
     /// Has callers of these ports sent there, and no others; those that were sent before go on, also with none. All of it, or nothing.
     fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>>;
 
-    /// Leaves nothing, and nobody who was sent goes on.
+    /// Leaves nothing.
     fn give_back(&self) -> Answer<'_, Result<(), Trouble>>;
 
-    /// Where the proxy is to listen, so that all callers can be sent to this port.
-    fn addresses(&self, port: u16) -> Vec<SocketAddr>;
+    /// Has nobody go on who was sent to this port without a connection, or to any.
+    fn forget_flows(&self, at: Option<u16>);
 
-    /// Whether nobody listens at a port.
-    fn is_free(&self, socket: Socket) -> bool;
+    /// The addresses at which programs listen at a port. None: at all, or nobody does.
+    fn listeners(&self, socket: Socket) -> Vec<IpAddr>;
+
+    /// Where the proxy is to listen, so that callers of these addresses can be sent to this port.
+    fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr>;
+
+    /// Whether nobody listens there.
+    fn is_free(&self, socket: Socket, of: &[IpAddr]) -> bool;
+
+    /// How long those are on the way who were sent by what isn't in force any more.
+    fn settles_in(&self) -> Duration;
 }
 
 /// A port of which calls are taken over.
@@ -97,6 +108,9 @@ pub trait Ground: fmt::Debug + Send + Sync {
 struct Taken {
     port: u16,
     kind: AddressKind,
+    /// Of callers of these addresses: as of [`Ground::listeners`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    of: Vec<IpAddr>,
     /// Where the proxy listens.
     at: u16,
     phase: Phase,
@@ -109,21 +123,29 @@ enum Phase {
     Opening,
     /// They may come.
     Taken,
-    /// None is to come, and some that came may go on.
+    /// None is to come, and some may.
     GivingBack,
+    /// None comes, and some that came may go on.
+    Leaving,
 }
 
 impl Taken {
+    /// Whether calls come, or are about to.
+    fn goes_on(&self) -> bool {
+        matches!(self.phase, Phase::Opening | Phase::Taken)
+    }
+
     fn is_udp(&self) -> bool {
         self.kind == AddressKind::Udp
     }
 
     fn is_for(&self, listen: &Listen) -> bool {
-        self.port == listen.port && self.kind == kind_of(listen)
+        self.goes_on() && self.port == listen.port && self.kind == kind_of(listen)
     }
 
-    fn socket(&self) -> Socket {
-        Socket { port: self.port, is_udp: self.is_udp() }
+    /// Whether the proxy listens there for it.
+    fn is_at(&self, form: &AddressForm) -> bool {
+        self.at == form.address.port() && self.is_udp() == (form.kind == AddressKind::Udp)
     }
 
     /// Whether a service that stands in the proxy's table has what comes in there.
@@ -137,6 +159,16 @@ impl Taken {
         // Who has TLS pass by host has it at all ports.
         let is_named = transport == TransportForm::Tls && !form.hosts.is_empty();
         form.protocol == transport && (is_named || form.ports.contains(&self.at))
+    }
+
+    /// What is called.
+    fn called(&self) -> Socket {
+        Socket { port: self.port, is_udp: self.is_udp() }
+    }
+
+    /// Where the proxy listens.
+    fn opened(&self) -> Socket {
+        Socket { port: self.at, is_udp: self.is_udp() }
     }
 }
 
@@ -165,8 +197,14 @@ struct Inner {
     taken: Mutex<Vec<Taken>>,
     /// Held by whoever changes what is in force, or judges it.
     turn: TurnMutex<()>,
-    /// Why rules can't be read, when that was tried last.
-    why_not: Mutex<Option<String>>,
+    /// Whether anything can be taken over here, else why not, when that was looked at last. None: it wasn't yet.
+    usable: Mutex<Option<Result<(), String>>>,
+    /// Something else is in force than what is to be, as far as is known.
+    differs: AtomicBool,
+    /// Something was put in force since this began.
+    has_put: AtomicBool,
+    /// When callers were sent who are sent no more, last.
+    sent_until: Mutex<Option<Instant>>,
     /// Since when no proxy answers.
     away_since: Mutex<Option<Instant>>,
     drifted: Notify,
@@ -199,9 +237,13 @@ impl Takeover {
             settings,
             client,
             ground,
+            // What is in force has to be put in force once more before it is known that it is what it should be.
+            differs: AtomicBool::new(!taken.is_empty()),
             taken: Mutex::new(taken),
             turn: TurnMutex::default(),
-            why_not: Mutex::default(),
+            usable: Mutex::default(),
+            has_put: AtomicBool::new(false),
+            sent_until: Mutex::default(),
             away_since: Mutex::default(),
             drifted: Notify::new(),
             drifts: Mutex::default(),
@@ -213,30 +255,21 @@ impl Takeover {
 
     /// Before a table of these services: has the proxy listen for calls that are to be taken over, and gives back those that these have no
     /// more. Gives the services with where the proxy listens for them. `told`: services that stay in the table as they stand there, with
-    /// what is taken over for them. It says so in `lingers` when callers have to leave first.
+    /// what is taken over for them.
     ///
     /// # Errors
     ///
-    /// There is no way to a port, or something that is needed doesn't answer.
+    /// There is no way to a port that is to be taken over, or given back, or something that is needed for it doesn't answer.
     pub async fn before_table(
         &self,
         services: Vec<Service>,
         told: &[ServiceForm],
-        lingers: &watch::Sender<bool>,
     ) -> Result<Vec<Service>, Trouble> {
         if !self.of.is_in_use() {
             return Ok(services);
         }
-        let turn = self.of.turn.lock().await;
-        let wanted = self.of.wanted(&services).await?;
-        let all = self.of.plan(&wanted, &services, told)?;
-        self.of.keep(&all).await?;
-        self.of.put(&all).await?;
-        self.of.listen(&all).await?;
-        drop(turn);
-        self.of.wait_for_callers(&all, lingers).await?;
         let _turn = self.of.turn.lock().await;
-        self.of.finish().await?;
+        let all = self.of.prepare(&services, told).await?;
         services.into_iter().map(|service| placed(service, &all)).collect()
     }
 
@@ -250,24 +283,24 @@ impl Takeover {
             return Ok(());
         }
         let _turn = self.of.turn.lock().await;
-        let mut all = lock(&self.of.taken).clone();
-        for taken in all.iter_mut().filter(|taken| taken.phase == Phase::Opening) {
-            taken.phase = Phase::Taken;
-            tracing::info!("calls to port {} are taken over, at port {}", taken.port, taken.at);
-        }
-        self.of.keep(&all).await?;
-        self.of.put(&all).await
+        self.of.open().await
     }
 
-    /// Whether something else is in force than what is to be. That a proxy answers is known.
-    pub async fn differs(&self) -> bool {
+    /// Whether something else is in force than what is to be. A proxy answers, and says this of itself.
+    pub async fn differs(&self, status: &Status) -> bool {
         *lock(&self.of.away_since) = None;
         if !self.of.is_in_use() {
             return false;
         }
-        // Whoever changes it just now doesn't leave it so.
-        let Ok(_turn) = self.of.turn.try_lock() else { return false };
-        self.of.difference().await.is_some()
+        let is_any_taken = !lock(&self.of.taken).is_empty();
+        if is_any_taken
+            && !status.marks
+            && let Ok(_turn) = self.of.turn.try_lock()
+        {
+            self.of.retreat("the proxy doesn't mark its own calls").await;
+        }
+        let is_usable = matches!(*lock(&self.of.usable), Some(Ok(())));
+        is_usable && self.of.differs.load(Ordering::SeqCst)
     }
 
     /// No proxy answers: once that has been so for a moment, callers get whoever has their port.
@@ -276,13 +309,8 @@ impl Takeover {
         if since.elapsed() < AWAY || lock(&self.of.taken).is_empty() {
             return;
         }
-        let Ok(_turn) = self.of.turn.try_lock() else { return };
-        if self.of.ground.look().await.is_ok_and(|found| found.is_nothing()) {
-            return;
-        }
-        match self.of.ground.give_back().await {
-            Ok(()) => tracing::warn!("no proxy answers, and calls to others' ports go to whoever has these"),
-            Err(trouble) => tracing::error!("no proxy answers, and calls still go there: {}", trouble.text),
+        if let Ok(_turn) = self.of.turn.try_lock() {
+            self.of.retreat("no proxy answers").await;
         }
     }
 
@@ -290,7 +318,8 @@ impl Takeover {
     #[must_use]
     pub fn ports(&self, status: &Status) -> Vec<OpenPorts> {
         let mut open = self.of.own_ports(status);
-        if self.of.settings.nftables && status.marks && lock(&self.of.why_not).is_none() {
+        let is_usable = matches!(*lock(&self.of.usable), Some(Ok(())));
+        if self.of.settings.nftables && status.marks && is_usable {
             let any = |protocol, passes| OpenPorts {
                 first: 1,
                 last: u16::MAX,
@@ -306,6 +335,18 @@ impl Takeover {
             ]);
         }
         open
+    }
+
+    /// What keeps a proxy from getting calls of others' ports, though it is to, and what to do.
+    #[must_use]
+    pub fn trouble(&self, status: &Status) -> Option<String> {
+        if !self.of.settings.nftables {
+            return None;
+        }
+        if !status.marks {
+            return Some(UNMARKED.to_owned());
+        }
+        lock(&self.of.usable).clone()?.err()
     }
 
     /// Waits until it is to be looked at at once.
@@ -326,6 +367,69 @@ impl Inner {
         self.settings.nftables || !lock(&self.taken).is_empty()
     }
 
+    /// Has all done that comes before a table. Gives what is taken over then.
+    async fn prepare(&self, services: &[Service], told: &[ServiceForm]) -> Result<Vec<Taken>, Trouble> {
+        let (wanted, before) = (self.wanted(services).await?, lock(&self.taken).clone());
+        if wanted.is_empty() && before.is_empty() {
+            return Ok(before);
+        }
+        let listened = self.listened().await?;
+        let mut all = self.plan(&wanted, services, told, &listened)?;
+        let is_pending = all.iter().any(|one| matches!(one.phase, Phase::Opening | Phase::GivingBack));
+        if is_pending || all != before || self.differs.load(Ordering::SeqCst) {
+            let found = self.look().await;
+            let opening = all.iter().find(|one| one.phase == Phase::Opening);
+            if let (Some(opening), Err(trouble)) = (opening, &found) {
+                return Err(Trouble::refused(not_taken(opening.port, &trouble.text)));
+            }
+            self.keep(&all)?;
+            // No more than what is in force: the table may not have the others yet.
+            let mut now = redirects(&all);
+            if let Ok(found) = &found {
+                now.retain(|socket, redirect| found.sent.get(socket) == Some(&redirect.to));
+            }
+            match self.put(&found, &all, &now).await {
+                Err(trouble) if is_pending => return Err(trouble),
+                // That was said when it was looked, and is tried again.
+                Ok(()) | Err(_) => {}
+            }
+        }
+        let sent_until = lock(&self.sent_until).map(|at| at + self.ground.settles_in());
+        if let Some(until) = sent_until.filter(|_| all.iter().any(|one| one.phase == Phase::GivingBack)) {
+            sleep_until(until).await;
+        }
+        self.listen(&all, &listened).await?;
+        for taken in all.iter_mut().filter(|taken| taken.phase == Phase::GivingBack) {
+            taken.phase = Phase::Leaving;
+        }
+        self.keep(&all)?;
+        Ok(all)
+    }
+
+    /// Has all done that comes after a table.
+    async fn open(&self) -> Result<(), Trouble> {
+        let mut all = lock(&self.taken).clone();
+        let mut is_new = false;
+        for taken in all.iter_mut().filter(|taken| taken.phase == Phase::Opening) {
+            taken.phase = Phase::Taken;
+            is_new = true;
+            tracing::info!("calls to port {} are taken over, at port {}", taken.port, taken.at);
+        }
+        self.keep(&all)?;
+        if is_new || self.differs.load(Ordering::SeqCst) {
+            match self.put(&self.look().await, &all, &redirects(&all)).await {
+                Ok(()) => self.differs.store(false, Ordering::SeqCst),
+                Err(trouble) if is_new => return Err(trouble),
+                // As before the table.
+                Err(_) => {}
+            }
+        }
+        if let Err(trouble) = self.finish().await {
+            tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
+        }
+        Ok(())
+    }
+
     /// Where the proxy listens by its own configuration, and by lists that aren't from here.
     fn own_ports(&self, status: &Status) -> Vec<OpenPorts> {
         let taken = lock(&self.taken);
@@ -340,16 +444,14 @@ impl Inner {
 
     /// The ports of services to which calls are to be taken over.
     async fn wanted(&self, services: &[Service]) -> Result<Vec<Listen>, Trouble> {
+        if services.is_empty() {
+            return Ok(Vec::new());
+        }
         let status: Result<Status, ClientError> = self.client.get("/status").await;
         let status = status.map_err(|error| of_proxy(&error))?;
-        let ground = self.ground.look().await.map(drop);
-        let own = self.own_ports(&status);
-        let facts = Facts {
-            own: &own,
-            is_allowed: self.settings.nftables,
-            marks: status.marks,
-            ground: ground.as_ref().copied().map_err(|trouble| trouble.text.as_str()),
-        };
+        let (own, metrics) = (self.own_ports(&status), ports_of(&status.metrics));
+        let (is_allowed, marks) = (self.settings.nftables, status.marks);
+        let facts = Facts { own: &own, metrics: &metrics, is_allowed, marks };
         let mut wanted = Vec::new();
         for listen in services.iter().flat_map(|service| &service.listens) {
             match way(listen, facts) {
@@ -357,11 +459,7 @@ impl Inner {
                 Ok(Way::Nftables) => wanted.push(listen.clone()),
                 // Then the proxy refuses the table itself, as ever.
                 Err(_) if !self.settings.nftables => {}
-                Err(why) => {
-                    let passes = ground.as_ref().is_err_and(|trouble| trouble.kind == TroubleKind::Passes);
-                    let kind = if passes { TroubleKind::Passes } else { TroubleKind::Refused };
-                    return Err(Trouble { kind, text: why });
-                }
+                Err(why) => return Err(Trouble::refused(why)),
             }
         }
         Ok(wanted)
@@ -373,16 +471,15 @@ impl Inner {
         wanted: &[Listen],
         services: &[Service],
         told: &[ServiceForm],
+        listened: &ListenStatus,
     ) -> Result<Vec<Taken>, Trouble> {
         let mut all = lock(&self.taken).clone();
-        for taken in &mut all {
+        for taken in all.iter_mut().filter(|taken| taken.goes_on()) {
             let is_wanted = wanted.iter().any(|listen| taken.is_for(listen))
                 || told.iter().any(|form| taken.is_told_of(form));
-            taken.phase = match taken.phase {
-                _ if !is_wanted => Phase::GivingBack,
-                Phase::GivingBack => Phase::Opening,
-                phase => phase,
-            };
+            if !is_wanted || self.is_lost(taken, listened) {
+                taken.phase = Phase::GivingBack;
+            }
         }
         let called = services.iter().flat_map(|service| &service.listens).map(|listen| listen.port);
         let targets = services.iter().flat_map(|service| &service.variations);
@@ -393,81 +490,120 @@ impl Inner {
             if all.iter().any(|taken| taken.is_for(listen)) {
                 continue;
             }
-            let is_free = |socket| self.ground.is_free(socket);
+            let of = self.ground.listeners(listen.socket());
+            let is_free = |socket| self.ground.is_free(socket, &of);
             let at = place(listen.socket(), self.settings.ports, &in_use, is_free);
             let at = at.map_err(Trouble::refused)?;
             in_use.insert(at);
-            all.push(Taken { port: listen.port, kind: kind_of(listen), at, phase: Phase::Opening });
+            all.push(Taken { port: listen.port, kind: kind_of(listen), of, at, phase: Phase::Opening });
         }
         Ok(all)
     }
 
-    /// Keeps what is about to be done.
-    async fn keep(&self, all: &[Taken]) -> Result<(), Trouble> {
-        if *lock(&self.taken) == all {
+    /// Whether somebody else has the port at which the proxy is to listen.
+    fn is_lost(&self, taken: &Taken, ListenStatus { list, missing, .. }: &ListenStatus) -> bool {
+        let is_listed = list.listen.iter().any(|form| taken.is_at(form));
+        let is_listening = is_listed && !missing.iter().any(|form| taken.is_at(form));
+        !is_listening && !self.ground.is_free(taken.opened(), &taken.of)
+    }
+
+    /// Keeps what is about to be done. At once, lest whoever asked for it is gone before it is there: who comes next changes the same file.
+    fn keep(&self, all: &[Taken]) -> Result<(), Trouble> {
+        let mut taken = lock(&self.taken);
+        if *taken == all {
             return Ok(());
         }
         let text = serde_json::to_vec(all).map_err(|error| Trouble::passing(error.to_string()))?;
-        let file = self.settings.file.clone();
-        let kept = tokio::task::spawn_blocking(move || whole_file::replace(&file, &text)).await;
-        kept.map_err(io::Error::other).flatten().map_err(|error| {
+        whole_file::replace(&self.settings.file, &text).map_err(|error| {
             let file = self.settings.file.display();
             Trouble::passing(format!(
                 "{file}: {error}; no calls are taken over or given back before it can be kept"
             ))
         })?;
-        *lock(&self.taken) = all.to_vec();
+        *taken = all.to_vec();
         Ok(())
     }
 
-    /// Has callers sent so, and no others. Where nothing is taken over, nothing is left.
-    async fn put(&self, all: &[Taken]) -> Result<(), Trouble> {
-        let (found, wanted) = (self.ground.look().await?, redirects(all));
-        if is_so(&found, all) {
-            Ok(())
-        } else if all.is_empty() {
-            self.ground.give_back().await
-        } else {
-            self.ground.take(&wanted).await
+    /// What is in force, which says whether anything can be taken over.
+    async fn look(&self) -> Result<Found, Trouble> {
+        let found = match self.ground.hold() {
+            Ok(()) => self.ground.look().await,
+            Err(trouble) => Err(trouble),
+        };
+        let usable = match &found {
+            Ok(_) => Ok(()),
+            Err(trouble) => Err(trouble.text.clone()),
+        };
+        let before = lock(&self.usable).replace(usable.clone());
+        if let Err(why) = &usable
+            && before.as_ref() != Some(&usable)
+        {
+            tracing::warn!("no calls can be taken over at others' ports: {why}");
         }
+        found
+    }
+
+    /// Has callers sent so, and no others, where this was found. Where nothing is taken over, nothing is left.
+    async fn put(
+        &self,
+        found: &Result<Found, Trouble>,
+        all: &[Taken],
+        wanted: &Redirects,
+    ) -> Result<(), Trouble> {
+        let found = match found {
+            Ok(found) => found,
+            // Whoever that is has put other rules in the place of those that were there.
+            Err(_) if wanted.is_empty() && self.ground.is_anothers() => return Ok(()),
+            Err(trouble) => return Err(trouble.clone()),
+        };
+        if is_so(found, all, wanted) {
+            return Ok(());
+        }
+        if all.is_empty() {
+            self.ground.give_back().await?;
+        } else {
+            self.ground.take(wanted).await?;
+        }
+        self.has_put.store(true, Ordering::SeqCst);
+        let sent = nft::sent(wanted);
+        if found.sent.iter().any(|(socket, to)| sent.get(socket) != Some(to)) {
+            *lock(&self.sent_until) = Some(Instant::now());
+        }
+        Ok(())
     }
 
     /// Forgets what was given back and has no callers any more. Until then the ground knows of it, lest what they have is cut.
     async fn finish(&self) -> Result<(), Trouble> {
         let all = lock(&self.taken).clone();
-        if all.iter().all(|taken| taken.phase != Phase::GivingBack) {
+        if all.iter().all(|taken| taken.phase != Phase::Leaving) {
             return Ok(());
         }
-        // Whoever was to do that may have been killed.
-        self.put(&all).await?;
-        self.listen(&all).await?;
         let closing = self.listened().await?.closing;
         let has_callers = |taken: &Taken| {
-            let mut own = closing.iter().filter(|one| {
-                one.address.port() == taken.at && (one.kind == AddressKind::Udp) == taken.is_udp()
-            });
-            own.any(|one| one.connections > 0)
+            closing.iter().any(|one| {
+                let form = AddressForm { kind: one.kind, address: one.address };
+                taken.is_at(&form) && one.connections > 0
+            })
         };
-        let is_left = |taken: &&Taken| taken.phase != Phase::GivingBack || has_callers(taken);
-        let left: Vec<Taken> = all.iter().filter(is_left).cloned().collect();
-        if left == all {
+        let (gone, left): (Vec<Taken>, Vec<Taken>) =
+            all.into_iter().partition(|taken| taken.phase == Phase::Leaving && !has_callers(taken));
+        if gone.is_empty() {
             return Ok(());
         }
-        self.keep(&left).await?;
-        self.put(&left).await
+        // Before it is forgotten: whoever comes after a kill does it again.
+        self.put(&self.look().await, &left, &redirects(&left)).await?;
+        gone.iter().filter(|taken| taken.is_udp()).for_each(|taken| self.ground.forget_flows(Some(taken.at)));
+        self.keep(&left)
     }
 
     /// Has the proxy listen for what is taken over, and for nothing else of ours.
-    async fn listen(&self, all: &[Taken]) -> Result<(), Trouble> {
-        let ListenStatus { list, missing, .. } = self.listened().await?;
-        let is_ours = |form: &AddressForm| {
-            let is_udp = form.kind == AddressKind::Udp;
-            all.iter().any(|taken| taken.at == form.address.port() && taken.is_udp() == is_udp)
-        };
+    async fn listen(&self, all: &[Taken], listened: &ListenStatus) -> Result<(), Trouble> {
+        let ListenStatus { list, missing, .. } = listened;
+        let is_ours = |form: &AddressForm| all.iter().any(|taken| taken.is_at(form));
         let mut listen = list.listen.clone();
         listen.retain(|form| !is_ours(form));
-        for taken in all.iter().filter(|taken| taken.phase != Phase::GivingBack) {
-            let addresses = self.ground.addresses(taken.at).into_iter();
+        for taken in all.iter().filter(|taken| taken.goes_on()) {
+            let addresses = self.ground.addresses(taken.at, &taken.of).into_iter();
             listen.extend(addresses.map(|address| AddressForm { kind: taken.kind, address }));
         }
         listen.sort_unstable();
@@ -485,70 +621,74 @@ impl Inner {
         listened.map_err(|error| of_proxy(&error))
     }
 
-    /// Waits for those whose next call would find their service gone. Connections and flows that aren't HTTP keep their version.
-    async fn wait_for_callers(&self, all: &[Taken], lingers: &watch::Sender<bool>) -> Result<(), Trouble> {
-        let is_waited_for = |taken: &&Taken| {
-            let is_http = matches!(taken.kind, AddressKind::Http | AddressKind::Https);
-            is_http && taken.phase == Phase::GivingBack
-        };
-        let ports: BTreeSet<u16> = all.iter().filter(is_waited_for).map(|taken| taken.at).collect();
-        let until = Instant::now() + GIVE_BACK_WITHIN;
-        while !ports.is_empty() {
-            let closing = self.listened().await?.closing;
-            let left = closing
-                .iter()
-                .filter(|one| one.kind != AddressKind::Udp && ports.contains(&one.address.port()));
-            if left.map(|one| one.connections).sum::<usize>() == 0 || Instant::now() >= until {
-                break;
+    /// Nobody is to be sent to the proxy, whatever is taken over.
+    async fn retreat(&self, why: &str) {
+        let Ok(found) = self.look().await else { return };
+        if found.sent.is_empty() {
+            return;
+        }
+        match self.ground.take(&Redirects::new()).await {
+            Ok(()) => {
+                self.ground.forget_flows(None);
+                self.has_put.store(true, Ordering::SeqCst);
+                self.differs.store(true, Ordering::SeqCst);
+                tracing::warn!("{why}: calls to others' ports go to whoever has these");
             }
-            lingers.send_replace(true);
-            sleep(GONE_EVERY).await;
+            Err(trouble) => tracing::error!("{why}, and calls still go there: {}", trouble.text),
         }
-        Ok(())
     }
 
-    /// In what way that which is in force differs: what is wanted, and what is there. None where nobody can tell.
-    async fn difference(&self) -> Option<(String, String)> {
-        let found = self.ground.look().await;
-        let why_not = found.as_ref().err().map(|trouble| trouble.text.clone());
-        let before = std::mem::replace(&mut *lock(&self.why_not), why_not.clone());
-        if let Some(why) = why_not.filter(|why| before.as_ref() != Some(why)) {
-            tracing::warn!("no calls can be taken over: {why}");
-        }
-        let (found, all) = (found.ok()?, lock(&self.taken).clone());
-        if is_so(&found, &all) {
-            return None;
-        }
-        let wanted = redirects(&all);
-        let beside = if found.others == 0 { String::new() } else { format!(", and {} others", found.others) };
-        Some((written(&wanted), format!("{}{beside}", written(&found.redirects))))
-    }
-
-    /// Looks again and again at what is in force, while anything is taken over and a proxy answers.
+    /// Looks again and again at what is in force.
     async fn watch(self: Arc<Self>) {
         loop {
-            sleep(LOOK_EVERY).await;
-            let is_quiet = lock(&self.taken).is_empty() || lock(&self.away_since).is_some();
-            if is_quiet {
-                continue;
-            }
-            let Ok(turn) = self.turn.try_lock() else { continue };
-            let difference = self.difference().await;
-            if difference.is_none()
-                && let Err(trouble) = self.finish().await
+            if self.is_in_use()
+                && let Ok(_turn) = self.turn.try_lock()
             {
-                tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
+                self.look_after().await;
             }
-            drop(turn);
-            if let Some((wanted, seen)) = difference {
-                tracing::warn!("calls to others' ports are taken over as {seen}, and put right: {wanted}");
-                self.note_drift(wanted, seen);
-                self.drifted.notify_one();
-            }
+            sleep(LOOK_EVERY).await;
         }
     }
 
-    fn note_drift(&self, wanted: String, seen: String) {
+    async fn look_after(&self) {
+        let found = self.look().await;
+        if lock(&self.away_since).is_some() {
+            return;
+        }
+        let Ok(found) = found else { return };
+        let all = lock(&self.taken).clone();
+        let wanted = redirects(&all);
+        if is_so(&found, &all, &wanted) {
+            self.differs.store(false, Ordering::SeqCst);
+            if let Err(trouble) = self.finish().await {
+                tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
+            }
+        } else if all.is_empty() {
+            // Of an agent of before, which can't have kept it.
+            match self.ground.give_back().await {
+                Ok(()) => tracing::warn!("rules for others' ports were left, and are removed"),
+                Err(trouble) => tracing::warn!("rules for others' ports are left: {}", trouble.text),
+            }
+        } else {
+            let is_known = self.differs.swap(true, Ordering::SeqCst);
+            let wanted = nft::sent(&wanted);
+            // What is being given back may be there still, and nobody has changed it.
+            let is_whole = all.iter().all(|taken| taken.phase != Phase::GivingBack);
+            let is_drift = is_whole && (found.is_there || found.sent != wanted);
+            if !is_known && is_drift && self.has_put.load(Ordering::SeqCst) {
+                self.note_drift(&wanted, &found);
+            }
+            self.drifted.notify_one();
+        }
+    }
+
+    fn note_drift(&self, wanted: &Sent, found: &Found) {
+        let seen = match found {
+            Found { is_there: true, sent, .. } if sent == wanted => "the same by other rules".to_owned(),
+            Found { sent, .. } => written(sent),
+        };
+        let wanted = written(wanted);
+        tracing::warn!("calls to others' ports are taken over as {seen}, and put right: {wanted}");
         let mut drifts = lock(&self.drifts);
         let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
         let number = drifts.back().map_or(now, |last| now.max(last.number + 1));
@@ -570,29 +710,19 @@ fn load(file: &Path) -> io::Result<Vec<Taken>> {
 /// Where callers are to be sent.
 fn redirects(all: &[Taken]) -> Redirects {
     let taken = all.iter().filter(|taken| taken.phase == Phase::Taken);
-    taken.map(|taken| (taken.socket(), taken.at)).collect()
+    taken.map(|taken| (taken.called(), Redirect { to: taken.at, of: taken.of.clone() })).collect()
 }
 
 /// Whether this is what is to be in force.
-fn is_so(found: &Found, all: &[Taken]) -> bool {
-    if all.is_empty() { found.is_nothing() } else { found.is(&redirects(all)) }
-}
-
-fn written(redirects: &Redirects) -> String {
-    let one = |(socket, to): (&Socket, &u16)| {
-        let protocol = if socket.is_udp { "udp" } else { "tcp" };
-        format!("{protocol} {} at {to}", socket.port)
-    };
-    let all: Vec<String> = redirects.iter().map(one).collect();
-    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+fn is_so(found: &Found, all: &[Taken], wanted: &Redirects) -> bool {
+    if all.is_empty() { !found.is_there } else { found.is(wanted) }
 }
 
 /// The service with where the proxy listens for it.
 fn placed(service: Service, all: &[Taken]) -> Result<Service, Trouble> {
     let mut spec = ServiceSpec::clone(&service);
     for listen in &mut spec.listens {
-        let mut taken = all.iter().filter(|taken| taken.phase != Phase::GivingBack);
-        listen.at = taken.find(|taken| taken.is_for(listen)).map(|taken| taken.at);
+        listen.at = all.iter().find(|taken| taken.is_for(listen)).map(|taken| taken.at);
     }
     if spec.listens == service.listens {
         return Ok(service);
@@ -611,14 +741,17 @@ fn kind_of(listen: &Listen) -> AddressKind {
     }
 }
 
+fn ports_of(addresses: &[String]) -> Vec<u16> {
+    addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse().ok()).collect()
+}
+
 /// Where a proxy listens.
 #[must_use]
 pub fn open_ports(status: &Status) -> Vec<OpenPorts> {
     let at = |addresses: &[String], protocol, passes| {
-        let ports = addresses.iter().filter_map(|at| at.rsplit_once(':')?.1.parse().ok());
         let open =
             |port| OpenPorts { first: port, last: port, protocol: Some(protocol), passes, takes_over: false };
-        ports.map(open).collect::<Vec<_>>()
+        ports_of(addresses).into_iter().map(open).collect::<Vec<_>>()
     };
     let mut open = at(&status.listen, Protocol::Http, false);
     open.extend(at(&status.pass_through, Protocol::Https, true));

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use model::traffic::{Listen, OpenPorts, Socket};
+use model::traffic::{Listen, OpenPorts, Protocol, Socket};
 
 /// What is so where calls are to come in.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'f> {
     /// Where the proxy listens by its own configuration.
     pub own: &'f [OpenPorts],
+    /// Where it has its metrics read.
+    pub metrics: &'f [u16],
     /// `takeover.nftables`.
     pub is_allowed: bool,
     /// The proxy marks its connections to targets.
     pub marks: bool,
-    /// Whether rules can be read and changed; else why not.
-    pub ground: Result<(), &'f str>,
 }
+
+/// What a proxy lacks that doesn't mark its connections, and what to do.
+pub const UNMARKED: &str = "the proxy doesn't mark its own, which would come back to it; set takeover.nftables in its configuration, too, \
+                            and start it anew";
 
 /// How calls come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,16 +46,23 @@ pub fn way(listen: &Listen, facts: Facts<'_>) -> Result<Way, String> {
              takeover.nftables of this agent"
         ));
     }
-    if !facts.marks {
+    let is_udp = listen.protocol.is_udp();
+    let is_there = |open: &OpenPorts| {
+        (open.first..=open.last).contains(&port) && (open.protocol == Some(Protocol::Udp)) == is_udp
+    };
+    if facts.own.iter().any(is_there) || (!is_udp && facts.metrics.contains(&port)) {
         return Err(format!(
-            "calls to port {port} can't be taken over: the proxy doesn't mark its own, which would come back to it; set \
-             takeover.nftables in its configuration, too, and start it anew"
+            "the proxy itself listens at port {port}, for something else than {} of this service: take another port",
+            listen.protocol.name()
         ));
     }
-    match facts.ground {
-        Ok(()) => Ok(Way::Nftables),
-        Err(why) => Err(format!("calls to port {port} can't be taken over: {why}")),
-    }
+    if facts.marks { Ok(Way::Nftables) } else { Err(not_taken(port, UNMARKED)) }
+}
+
+/// Why calls to a port aren't taken over.
+#[must_use]
+pub fn not_taken(port: u16, why: &str) -> String {
+    format!("calls to port {port} can't be taken over: {why}")
 }
 
 /// Where the proxy is to listen for a port that is taken over: the first of these that nobody has, and that isn't called or in use.

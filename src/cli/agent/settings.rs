@@ -270,6 +270,11 @@ impl Configured for Settings {
         }
         if self.router.runs_functions() {
             runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
+        } else if self.takeover.nftables {
+            faults.push(
+                "takeover.nftables: calls come to the proxy, and another router is led: leave it out, or router.kind"
+                    .to_owned(),
+            );
         }
         for (key, path) in [("health.path", &self.health_path), ("warm_up.path", &self.warm_up.path)] {
             if !path.is_empty() && !path.starts_with('/') {

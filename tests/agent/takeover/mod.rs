@@ -1,6 +1,8 @@
-//! Calls to others' ports: the rule, the text for nftables, and what happens in which order. What the kernel makes of it is tried in
-//! `tests/it/real_agents/taken_over.rs`.
+//! Calls to others' ports: the rule, the text for nftables, what happens in which order, and what the kernel makes of it. The whole is tried
+//! in `tests/it/real_agents/taken_over.rs`.
 
+mod kernel;
+mod listeners;
 mod order;
 mod rules;
 mod text;

@@ -17,7 +17,7 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
         own(5432, Protocol::Tcp, false),
         own(53, Protocol::Udp, false),
     ];
-    let all = Facts { own: &own, is_allowed: true, marks: true, ground: Ok(()) };
+    let all = Facts { own: &own, metrics: &[9100], is_allowed: true, marks: true };
     let passed = Listen { tls: TlsEnd::Pass, ..Listen::new(443, Protocol::Https) };
     let http = |port| Listen::new(port, Protocol::Http);
     let taken = Ok(Way::Nftables);
@@ -26,12 +26,30 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
         (
             "it does so whatever else is missing",
             http(8000),
-            Facts { is_allowed: false, marks: false, ground: Err("no"), ..all },
+            Facts { is_allowed: false, marks: false, ..all },
             Ok(Way::Own),
         ),
         ("HTTPS comes in where HTTP does", Listen::new(8000, Protocol::Https), all, Ok(Way::Own)),
         ("TLS passes there", passed.clone(), all, Ok(Way::Own)),
-        ("with a certificate it doesn't", Listen::new(443, Protocol::Https), all, taken),
+        (
+            "with a certificate it would be taken from whoever has it there",
+            Listen::new(443, Protocol::Https),
+            all,
+            Err("the proxy itself listens at port 443, for something else than HTTPS of this service: take another port"),
+        ),
+        (
+            "and so would calls be from functions",
+            Listen::new(8000, Protocol::Tcp),
+            all,
+            Err("the proxy itself listens at port 8000, for something else than TCP of this service: take another port"),
+        ),
+        (
+            "metrics are read there",
+            http(9100),
+            all,
+            Err("the proxy itself listens at port 9100, for something else than HTTP of this service: take another port"),
+        ),
+        ("which isn't over UDP", Listen::new(9100, Protocol::Udp), all, taken),
         ("a port of UDP is none of TCP", Listen::new(53, Protocol::Tcp), all, taken),
         ("nor the other way round", Listen::new(5432, Protocol::Udp), all, taken),
         ("another program's", http(8080), all, taken),
@@ -52,12 +70,6 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
                 "calls to port 8080 can't be taken over: the proxy doesn't mark its own, which would come back to it; set \
                  takeover.nftables in its configuration, too, and start it anew",
             ),
-        ),
-        (
-            "no rules can be read",
-            http(8080),
-            Facts { ground: Err("nft can't be run"), ..all },
-            Err("calls to port 8080 can't be taken over: nft can't be run"),
         ),
     ]
     .map(|(what, listen, facts, expected)| (what, listen, facts, expected.map_err(str::to_owned)));

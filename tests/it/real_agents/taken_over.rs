@@ -1,10 +1,11 @@
-//! Calls to a port that another program has, and keeps, with the kernel's rules as they are. These hold for a whole network, so each story
-//! is told in a network of its own, by this program, started once more as whoever is root there.
+//! Calls to a port that another program has, and keeps, with the kernel's rules as they are: stories that are told in a network of their own.
 
 use std::{
     process::{Command, Stdio},
     time::Duration,
 };
+
+use serde_json::Value;
 
 use super::{
     canaries::{canary, shop},
@@ -13,24 +14,8 @@ use super::{
     users::{Backend, Users},
     wait::wait_until,
 };
+pub use crate::own_network::{WITHIN, in_a_network_of_its_own, rules};
 use crate::ports::range;
-
-/// Whoever tells a story has this in the environment.
-pub const WITHIN: &str = "CHOIRMASTER_TEST_OWN_NETWORK";
-
-/// Has a story told, which is a test of this program that is ignored elsewhere. `stderr`: where it says what it has to say.
-pub fn in_a_network_of_its_own(story: &str, stderr: Stdio) {
-    // In it there is the loopback interface alone, which is down.
-    let up = "ip link set lo up && exec \"$@\"";
-    let mut command = Command::new("unshare");
-    command
-        .args(["--map-root-user", "--net", "--", "sh", "-c", up, "sh"])
-        .arg(std::env::current_exe().unwrap());
-    command.args([story, "--exact", "--ignored", "--nocapture"]);
-    let told = command.env(WITHIN, "yes").stderr(stderr).output().unwrap();
-    let said = [told.stdout, told.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    assert!(told.status.success() && said.contains("1 passed"), "{said}");
-}
 
 #[test]
 fn a_port_is_taken_over_and_given_back_and_no_call_is_lost() {
@@ -40,13 +25,6 @@ fn a_port_is_taken_over_and_given_back_and_no_call_is_lost() {
 #[test]
 fn the_rules_go_with_the_proxy() {
     in_a_network_of_its_own("real_agents::taken_over::story_of_a_proxy_that_ends", Stdio::piped());
-}
-
-/// All rules of this network.
-pub fn rules() -> String {
-    let listed = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    String::from_utf8(listed.stdout).unwrap()
 }
 
 /// A program at a port, its next version elsewhere, and an agent that may take calls over.
@@ -109,6 +87,19 @@ async fn story_of_a_canary() {
     assert!(rules().contains("table inet choirmaster"));
     let in_force = rules();
     users.end().await;
+    // The manager hears where the proxy listens: nobody's target may be there.
+    let is_placed = |found: &Value| found["by_router"][0]["led"]["ports"][0]["at"].is_number();
+    world.site.manager.until("/api/v1/services/checkout", is_placed).await;
+
+    // Another agent of this network says what is in its way, and its proxy, which ends, leaves alone what isn't its own.
+    let mut other = world.site.node("other", &["takeover.nftables=true"]).await;
+    let why = "another agent of this network has takeover.nftables";
+    world.site.manager.until("/api/v1/routers", |found| found.to_string().contains(why)).await;
+    other.kill();
+    let ended = other.run(&["proxy", "drain"]);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    wait_until("its proxy has ended", async || other.proxy_status().await.is_none()).await;
+    assert_eq!(rules(), in_force);
 
     // Somebody flushes them, which cuts what was sent by them: they are back.
     assert!(Command::new("nft").args(["flush", "ruleset"]).status().unwrap().success());
@@ -121,6 +112,9 @@ async fn story_of_a_canary() {
     world.node.until_it_answers().await;
     assert_eq!(rules(), in_force, "who comes back goes on at the same port");
 
+    // Of those who keep their connections each has one more call answered over the one that it has.
+    let kept = Users::call(&[world.a.at]);
+    kept.round().await;
     let manager = &world.site.manager;
     manager.submit(&canary(world.port(), 2, 50, "Deprecated")).await;
     let ended = manager.ended("checkout-2").await;
@@ -131,6 +125,8 @@ async fn story_of_a_canary() {
     let alone = world.b.calls();
     users.round().await;
     assert_eq!(world.b.calls(), alone, "as if nothing had happened");
+    kept.round().await;
+    kept.end().await;
     users.end().await;
 }
 

@@ -239,6 +239,32 @@ fn what_is_set_reaches_the_agent() {
 }
 
 #[test]
+fn who_takes_calls_over_has_its_proxy_do_so_and_leads_no_other_router() {
+    let proxy_with =
+        |keys: &[(&str, &str)]| proxy_of(set(keys).unwrap().into_agent("/bin/choirmaster".into()).front);
+    let none = proxy_with(&[("agent.state", "/s")]);
+    let takeover = none.takeover.unwrap();
+    assert_eq!((takeover.nftables, takeover.ports), (false, (19_000, 19_999)));
+    assert_eq!((takeover.program, takeover.file), (PathBuf::from("nft"), PathBuf::from("/s/takeover.json")));
+    assert!(!none.start.unwrap().arguments.iter().any(|argument| argument == "takeover.nftables=true"));
+    let some = proxy_with(&[
+        ("takeover.nftables", "true"),
+        ("takeover.program", "/sbin/nft"),
+        ("takeover.ports", "18000-18009"),
+    ]);
+    assert_eq!(some.takeover.unwrap().ports, (18_000, 18_009));
+    let arguments = some.start.unwrap().arguments;
+    let last: Vec<_> =
+        arguments[arguments.len() - 4..].iter().map(|argument| argument.to_str().unwrap()).collect();
+    assert_eq!(last, ["--set", "takeover.nftables=true", "--set", "takeover.program=/sbin/nft"]);
+    let why = set(&[("router.kind", "nginx"), ("takeover.nftables", "true")]).unwrap_err();
+    assert!(why.contains("takeover.nftables: calls come to the proxy, and another router is led"), "{why}");
+    for ports in ["0-9", "19999-19000", "19000"] {
+        assert!(set(&[("takeover.ports", ports)]).unwrap_err().contains("takeover.ports"), "{ports}");
+    }
+}
+
+#[test]
 fn where_it_is_comes_from_a_point_or_a_file() {
     assert_eq!(
         set(&[("agent.at", "52.52, -13.405")]).unwrap().agent.area,

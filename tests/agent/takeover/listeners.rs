@@ -1,0 +1,44 @@
+//! Who listens at a port.
+
+use std::net::IpAddr;
+
+use agent::takeover::listeners::listeners;
+
+/// As Linux lists sockets on a machine whose numbers begin with the lowest byte.
+const TCP: &str =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   1: 3500007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1
+   2: 00000000:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 3 1
+   3: 0300090A:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4 1
+   4: 00000000:1F92 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 5 1
+   5: 0100090A:1F93 0200090A:9C40 01 00000000:00000000 00:00000000 00000000     0        0 6 1
+";
+
+const TCP6: &str = "  sl  local_address                         remote_address                        st
+   0: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 7 1
+   1: 0000000000000000FFFF00000100090A:1F90 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 8 1
+   2: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 9 1
+   3: 00000000000000000000000000000000:1F92 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 9 1
+";
+
+const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  10: 3500007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0 0
+  11: 0100007F:0035 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 2 0 0
+";
+
+#[test]
+#[cfg(target_endian = "little")]
+fn addresses_are_those_at_which_somebody_listens() {
+    let of = |listed: &str, port, is_udp| {
+        listeners(listed, port, is_udp).iter().map(IpAddr::to_string).collect::<Vec<_>>()
+    };
+    let tcp = [TCP, TCP6].concat();
+    assert_eq!(of(&tcp, 8080, false), ["10.9.0.1", "127.0.0.1", "127.0.0.53", "::1"]);
+    assert_eq!(of(&tcp, 8081, false), ["0.0.0.0", "::1"], "one for all of IPv4 is one of any");
+    assert_eq!(of(&tcp, 8082, false), [""; 0], "one for all of IPv6 takes callers of IPv4, too");
+    assert_eq!(of(&tcp, 8083, false), [""; 0], "a connection is no listener");
+    assert_eq!(of(UDP, 53, true), ["127.0.0.53"]);
+    assert_eq!(of(UDP, 53, false), [""; 0]);
+    assert_eq!(of("", 8080, false), [""; 0]);
+}
