@@ -135,6 +135,7 @@ fn report(services: Vec<Service>) -> Report {
         is_reached: true,
         repairs: 0,
         ports: None,
+        takeover_trouble: None,
         untold: 0,
     };
     Report { told, services, drifts: Vec::new(), answers: Vec::new() }

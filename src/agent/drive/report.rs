@@ -1,6 +1,6 @@
 //! What the manager is told of the router, as it is now.
 
-use model::traffic::{DriftThen, RouterPhase, TargetCount, WHOLE};
+use model::traffic::{DriftThen, LedForm, RouterPhase, TargetCount, WHOLE};
 use protocol::{
     HistogramForm,
     traffic::{
@@ -10,7 +10,7 @@ use protocol::{
 };
 use router::controller::{DriftAction, Phase};
 use traffic::{
-    desired::{Target, Variation},
+    desired::{Service, Target, Variation},
     observed::Difference,
 };
 
@@ -50,6 +50,7 @@ impl Report {
             reached: view.is_reached,
             repairs: u32::try_from(view.repairs).unwrap_or(u32::MAX),
             ports: front.ports().filter(|open| open.len() <= MAX_TOLD_OPEN_PORTS),
+            takeover_trouble: front.takeover_trouble().map(|text| line(&text)),
         };
         Some(Self { id, router, services, untold, drifts: view.drifts })
     }
@@ -119,8 +120,19 @@ fn service(
         seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
         measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
         variations: variations.collect(),
-        led: (&told).into(),
+        led: led_as(&told, view),
     })
+}
+
+/// All of a service, with the ports at which its router listens where others have those that are called.
+fn led_as(told: &Service, view: &View) -> LedForm {
+    let mut led = LedForm::from(told);
+    let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(told.name.as_str()));
+    for listen in &mut led.ports {
+        let placed = wanted.and_then(|of| of.listens.iter().find(|one| one.socket() == listen.socket()));
+        listen.at = placed.and_then(|placed| placed.at);
+    }
+    led
 }
 
 /// How many targets a variation has, with addresses in the place of names.

@@ -159,7 +159,8 @@ async fn one(id: &str, json: bool, connection: &Connection, out: &mut impl Write
         ("repairs", format!("{} within the last hour", router.repairs)),
         ("last call", show::ago(router.last_call.as_deref(), now)),
     ];
-    for (name, value) in fields {
+    let takeover = router.takeover_trouble.iter().map(|why| ("takeover", format!("none: {why}")));
+    for (name, value) in fields.into_iter().chain(takeover) {
         writeln!(out, "  {name:<10} {}", show::one_line(&value))?;
     }
     if !detail.led.is_empty() {

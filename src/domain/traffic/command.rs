@@ -38,6 +38,7 @@ pub struct RouterReport {
     pub is_reached: bool,
     pub repairs: u32,
     pub ports: Option<Vec<OpenPorts>>,
+    pub takeover_trouble: Option<String>,
     pub untold: u32,
 }
 

@@ -71,12 +71,24 @@ fn report(state: &State, child: &str, report: &Report, now: Now) -> Result<Decis
 
 impl Taking<'_> {
     fn router_itself(&mut self, told: &RouterReport) {
-        let RouterReport { kind, version, phase, trouble, is_reached, repairs, ports, untold } = told;
+        let RouterReport {
+            kind,
+            version,
+            phase,
+            trouble,
+            is_reached,
+            repairs,
+            ports,
+            takeover_trouble,
+            untold,
+        } = told;
         let router = &mut self.router;
-        if (&router.kind, &router.version, &router.ports, router.untold) != (kind, version, ports, *untold) {
+        let known = (&router.kind, &router.version, &router.ports, &router.takeover_trouble, router.untold);
+        if known != (kind, version, ports, takeover_trouble, *untold) {
             router.kind.clone_from(kind);
             router.version.clone_from(version);
             router.ports.clone_from(ports);
+            router.takeover_trouble.clone_from(takeover_trouble);
             router.untold = *untold;
             self.is_changed = true;
         }

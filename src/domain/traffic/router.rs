@@ -23,6 +23,8 @@ pub struct Router {
     pub repairs: u32,
     /// The ports at which its services may be; none: any, as far as it says.
     pub ports: Option<Vec<OpenPorts>>,
+    /// What keeps it from taking over calls at ports of other programs, though it is to, and what to do.
+    pub takeover_trouble: Option<String>,
     /// It leads so many services more than are known here.
     pub untold: u32,
     /// Since when it is in this phase, reached or not, with this trouble.
@@ -108,6 +110,7 @@ impl Router {
             is_reached: false,
             repairs: 0,
             ports: None,
+            takeover_trouble: None,
             untold: 0,
             since: now,
             measured: now,
@@ -139,7 +142,8 @@ impl Router {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let texts = self.kind.len() + self.version.as_ref().map_or(0, String::len);
-        let trouble = self.trouble.as_ref().map_or(0, String::len);
+        let troubles = [&self.trouble, &self.takeover_trouble].into_iter().flatten();
+        let trouble: usize = troubles.map(String::len).sum();
         let services: usize = self.services().map(|service| service.bytes()).sum();
         let orders: usize = self.orders.iter().map(|order| order.bytes()).sum();
         let ports = self.ports.as_ref().map_or(0, |ports| size_of_val(ports.as_slice()));

@@ -47,6 +47,8 @@ struct RouterForm {
     repairs: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ports: Option<Vec<OpenPorts>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    takeover_trouble: Option<String>,
     untold: u32,
     since: NowForm,
     measured: NowForm,
@@ -159,6 +161,7 @@ pub(crate) fn router_row(child: ChildKey, router: &Router, wall_ms: WallMs) -> R
         version: Version::NOW,
         repairs: router.repairs,
         ports: router.ports.clone(),
+        takeover_trouble: router.takeover_trouble.clone(),
         untold: router.untold,
         since: router.since.into(),
         measured: router.measured.into(),
@@ -192,6 +195,7 @@ pub(crate) fn router(row: RouterRow) -> Result<(ChildKey, Router), StoreError> {
         is_reached: row.reached,
         repairs: form.repairs,
         ports: form.ports,
+        takeover_trouble: form.takeover_trouble,
         untold: form.untold,
         since: form.since.into(),
         measured,

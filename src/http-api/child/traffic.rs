@@ -145,6 +145,7 @@ fn read(request: TrafficRequest<'_>, now: Now) -> Result<Report, Refused> {
         is_reached: router.reached,
         repairs: router.repairs,
         ports: router.ports,
+        takeover_trouble: router.takeover_trouble,
         untold,
     };
     let services = services.into_iter().map(|one| service(one, now)).collect::<Result<_, _>>()?;

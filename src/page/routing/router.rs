@@ -56,6 +56,7 @@ fn heading(router: &Router) -> Markup {
             @if let Some(name) = &router.name { p.name { bdi { (name) } } }
             @if !router.reached { p.fault { (text::NOT_REACHED) } }
             @if let Some(trouble) = &router.trouble { p.now data-field="trouble" { bdi { (trouble) } } }
+            @if let Some(why) = &router.takeover_trouble { p.now data-field="takeover_trouble" { (text::TAKES_NOTHING_OVER) ": " bdi { (why) } } }
             dl.facts {
                 div { dt { (words::LED_BY) } dd { a href=(places::child(&router.id)) { bdi { (router.id) } } } }
                 div { dt { (words::KIND) } dd { bdi { (router.kind) } @if let Some(version) = &router.version { " " bdi { (version) } } } }

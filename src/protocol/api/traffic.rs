@@ -25,6 +25,9 @@ pub struct Router {
     pub trouble: Option<String>,
     /// Since when that is so.
     pub since: String,
+    /// What keeps it from taking over calls at ports of other programs, though it is to, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover_trouble: Option<String>,
     /// The last call of its agent; `None`: none in this life of the manager.
     pub last_call: Option<String>,
     /// Repairs within its last hour.

@@ -71,6 +71,9 @@ pub struct RouterReport {
     /// The ports at which its services may be, at most [`MAX_TOLD_OPEN_PORTS`]; absent: any, as far as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<Vec<OpenPorts>>,
+    /// What keeps it from taking over calls at ports of other programs, though it is to, and what to do, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeover_trouble: Option<String>,
 }
 
 /// A service of a router, as it is now.
@@ -178,6 +181,7 @@ impl<'a> TrafficRequest<'a> {
         is_name("router.kind", &router.kind)?;
         optional("router.version", router.version.as_deref(), MAX_VERSION_BYTES)?;
         optional("router.trouble", router.trouble.as_deref(), MAX_TOLD_TEXT_BYTES)?;
+        optional("router.takeover_trouble", router.takeover_trouble.as_deref(), MAX_TOLD_TEXT_BYTES)?;
         let ports = router.ports.as_deref().unwrap_or_default();
         at_most("router.ports", ports.len(), MAX_TOLD_OPEN_PORTS)?;
         if ports.iter().any(|open| open.first == 0 || open.last < open.first) {

@@ -172,6 +172,7 @@ fn stands(world: &mut World, router: &str, serving: usize, offer: &str) {
         is_reached: true,
         repairs: 0,
         ports: None,
+        takeover_trouble: None,
         untold: 0,
     };
     let report = Report { told, services: vec![service], drifts: Vec::new(), answers: Vec::new() };

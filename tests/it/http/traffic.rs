@@ -417,6 +417,52 @@ async fn port_of_another_program_is_taken_over_while_that_is_a_target() {
 }
 
 #[tokio::test]
+async fn why_a_router_takes_no_calls_over_is_said_of_it_and_where_they_are_asked_for() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut told = report(&id, &[]);
+    told["router"]["ports"] = json!([{"first": 8000, "last": 8000, "protocol": "HTTP"}]);
+    told["router"]["takeover_trouble"] = json!("nft can't be run; install nftables");
+    tell(&world, &told).await.ok();
+    // What is told is kept.
+    let world = world.restart().await;
+    let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
+    assert_eq!(shown["takeover_trouble"], "nft can't be run; install nftables");
+    let text = release("r", "\"127.0.0.1:8080\"", "");
+    let refused = world.submit_to("/release?dry_run=true", &text).await.problem().replace(&id, "ID");
+    assert_eq!(
+        refused,
+        "422 /problems/port-taken: checkout is to have port 8080 at router ID: it takes HTTP at 8000, and can't take calls over at \
+         ports of other programs: nft can't be run; install nftables"
+    );
+    let lengthy = json!("n".repeat(1_001));
+    told["router"]["takeover_trouble"] = lengthy;
+    assert_eq!(tell(&world, &told).await.status, 400);
+    told["router"].as_object_mut().unwrap().remove("takeover_trouble");
+    tell(&world, &told).await.ok();
+    let shown = world.get(&format!("/api/v1/routers/{id}")).await.ok().json();
+    assert_eq!(shown.get("takeover_trouble"), None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn calls_go_round_where_a_router_listens_and_not_where_it_takes_calls_over() {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut taken_over = led([10_000, 0]);
+    taken_over["led"]["ports"] = json!([{"port": 8080, "protocol": "HTTP", "at": 19_000}]);
+    tell(&world, &report(&id, &[taken_over])).await.ok();
+    let at = |target: &str| {
+        let text = release("r", "TARGET", "").replace("checkout", "shop").replace("8080", "8090");
+        text.replace("TARGET", &format!("\"{target}\""))
+    };
+    world.submit_to("/release?dry_run=true", &at("127.0.0.1:8080")).await.ok();
+    let refused = world.submit_to("/release?dry_run=true", &at("127.0.0.1:19000")).await.problem();
+    assert!(refused.contains("service checkout has it, and 127.0.0.1:19000 is a target"), "{refused}");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn release_at_unavailable_router_port_is_refused_naming_its_user() {
     let world = World::start().await;
     let id = router(&world, "edge-1").await;

@@ -153,7 +153,7 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
             if let Some(open) = &router.ports
                 && !open.iter().any(|open| open.take(listen))
             {
-                return taken(words(open, listen));
+                return taken(words(open, router.takeover_trouble.as_deref(), listen));
             }
             let own = format!("service {}", service.name());
             // A service may have a host whose TLS passes at several ports.
@@ -210,11 +210,14 @@ fn named(service: &traffic::Service, own: &ReleaseId) -> String {
     }
 }
 
-/// Where a router takes what a service is to take elsewhere.
-fn words(open: &[OpenPorts], listen: &Listen) -> String {
+/// Where a router takes what a service is to take elsewhere, and why it doesn't take that from whoever has the port.
+fn words(open: &[OpenPorts], takeover_trouble: Option<&str>, listen: &Listen) -> String {
     let open = open.iter().filter(|open| open.are_for(listen));
     let open: Vec<String> = open.map(ToString::to_string).collect();
     let ports = if open.is_empty() { "no port".to_owned() } else { open.join(", ") };
     let unopened = if listen.passes() { " with tls: pass" } else { "" };
-    format!("it takes {}{unopened} at {ports}", listen.protocol.name())
+    let instead = takeover_trouble
+        .map(|why| format!(", and can't take calls over at ports of other programs: {why}"))
+        .unwrap_or_default();
+    format!("it takes {}{unopened} at {ports}{instead}", listen.protocol.name())
 }

@@ -52,6 +52,7 @@ pub(super) fn report() -> Value {
                     "version": optional_text(MAX_VERSION_BYTES),
                     "phase": {"enum": RouterPhase::ALL.map(RouterPhase::name)},
                     "trouble": optional_text(MAX_TOLD_TEXT_BYTES),
+                    "takeover_trouble": optional_text(MAX_TOLD_TEXT_BYTES),
                     "reached": {"type": "boolean"},
                     "repairs": {"type": "integer", "minimum": 0, "maximum": u32::MAX},
                     "ports": {
@@ -63,6 +64,7 @@ pub(super) fn report() -> Value {
                                 "first": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
                                 "last": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
                                 "protocol": {"enum": Protocol::ALL},
+                                "takes_over": {"type": "boolean"},
                             },
                         },
                         "description": "Ranges of ports at which its services may be. Absent: any.",

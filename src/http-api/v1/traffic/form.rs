@@ -34,6 +34,7 @@ impl FormInputs<'_> {
             reached: router.is_reached,
             trouble: router.trouble.clone(),
             since: rfc3339(router.since.wall_ms),
+            takeover_trouble: router.takeover_trouble.clone(),
             last_call,
             repairs: router.repairs,
             drifts: router.drifts,
