@@ -658,27 +658,28 @@ impl Inner {
         let Ok(found) = found else { return };
         let all = lock(&self.taken).clone();
         let wanted = redirects(&all);
-        if is_so(&found, &all, &wanted) {
-            self.differs.store(false, Ordering::SeqCst);
-            if let Err(trouble) = self.finish().await {
-                tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
-            }
-        } else if all.is_empty() {
-            // Of an agent of before, which can't have kept it.
-            match self.ground.give_back().await {
-                Ok(()) => tracing::warn!("rules for others' ports were left, and are removed"),
-                Err(trouble) => tracing::warn!("rules for others' ports are left: {}", trouble.text),
-            }
-        } else {
-            let is_known = self.differs.swap(true, Ordering::SeqCst);
-            let wanted = nft::sent(&wanted);
+        if !is_so(&found, &all, &wanted) {
+            let sent = nft::sent(&wanted);
             // What is being given back may be there still, and nobody has changed it.
             let is_whole = all.iter().all(|taken| taken.phase != Phase::GivingBack);
-            let is_drift = is_whole && (found.is_there || found.sent != wanted);
-            if !is_known && is_drift && self.has_put.load(Ordering::SeqCst) {
-                self.note_drift(&wanted, &found);
+            let is_drift = is_whole && (found.is_there || found.sent != sent);
+            let is_known = self.differs.swap(true, Ordering::SeqCst);
+            if is_drift && !is_known && self.has_put.load(Ordering::SeqCst) {
+                self.note_drift(&sent, &found);
             }
-            self.drifted.notify_one();
+            // More callers than come now are sent to the proxy with its table alone.
+            if sent.iter().any(|(socket, to)| found.sent.get(socket) != Some(to)) {
+                self.drifted.notify_one();
+                return;
+            }
+            if let Err(trouble) = self.put(&Ok(found), &all, &wanted).await {
+                tracing::warn!("rules for others' ports are not as they should be: {}", trouble.text);
+                return;
+            }
+        }
+        self.differs.store(false, Ordering::SeqCst);
+        if let Err(trouble) = self.finish().await {
+            tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
         }
     }
 

@@ -53,8 +53,6 @@ struct Rules {
     is_changed: bool,
     /// Before each of so many further calls breaks off; none: none does.
     left: Option<usize>,
-    /// How often it was asked for anything.
-    asked: usize,
     /// Flows of which ports were forgotten.
     forgotten: Vec<Option<u16>>,
     /// Where the program listens that has the port.
@@ -78,7 +76,6 @@ impl List {
 
     fn with<T>(&self, act: impl FnOnce(&mut Rules) -> T) -> Result<T, Trouble> {
         let mut rules = self.rules.lock().unwrap();
-        rules.asked += 1;
         match &mut rules.left {
             Some(0) => return Err(Trouble::passing("it broke off")),
             Some(left) => *left -= 1,
@@ -109,7 +106,7 @@ impl Ground for List {
 
     fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
         let taken = self.with(|rules| (rules.redirects, rules.is_changed) = (Some(all.clone()), false));
-        self.has_put.store(true, Ordering::SeqCst);
+        self.has_put.fetch_or(taken.is_ok(), Ordering::SeqCst);
         Box::pin(async { taken })
     }
 
@@ -449,30 +446,53 @@ async fn what_breaks_off_anywhere_is_finished_by_the_next_agent() {
 }
 
 #[tokio::test]
-async fn what_somebody_changes_is_a_drift_and_put_right() {
+async fn what_somebody_takes_away_is_a_drift_and_put_right_with_the_table() {
     let world = World::start(Some(1));
     let takeover = world.takeover(true);
     let at = take(&takeover).await;
     let status = world.status().await;
-    let changes: [(fn(&mut Rules), &str); 2] = [
-        (|rules| rules.redirects = None, "nothing"),
-        (|rules| rules.is_changed = true, "the same by other rules"),
-    ];
-    for (number, (change, seen)) in changes.into_iter().enumerate() {
-        world.rules(change);
-        until("it is seen", async || takeover.drifts().len() > number).await;
-        // However often it is looked before it is put right, it is one.
-        takeover.drifted().await;
-        takeover.drifted().await;
-        let drifts = takeover.drifts();
-        assert_eq!(drifts.len(), number + 1);
-        assert_eq!(drifts[number].wanted, format!("tcp {TAKEN} at {at}"));
-        assert_eq!(drifts[number].seen, seen);
-        assert!(takeover.differs(&status).await);
-        assert_eq!(take(&takeover).await, at);
-        assert_eq!(world.redirects(), sent_to(at));
-        assert!(!takeover.differs(&status).await);
-    }
+    world.rules(|rules| rules.redirects = None);
+    // However often it is looked before it is put right, it is one.
+    takeover.drifted().await;
+    takeover.drifted().await;
+    takeover.drifted().await;
+    let drifts = takeover.drifts();
+    assert_eq!((drifts.len(), drifts[0].wanted.as_str()), (1, format!("tcp {TAKEN} at {at}").as_str()));
+    assert_eq!(drifts[0].seen, "nothing");
+    assert!(takeover.differs(&status).await && !world.is_left(), "a table may not have the service any more");
+    assert_eq!(take(&takeover).await, at);
+    assert_eq!(world.redirects(), sent_to(at));
+    assert!(!takeover.differs(&status).await);
+}
+
+#[tokio::test]
+async fn what_somebody_puts_beside_the_rules_is_a_drift_and_put_right_at_once() {
+    let world = World::start(Some(1));
+    let takeover = world.takeover(true);
+    let at = take(&takeover).await;
+    world.rules(|rules| rules.is_changed = true);
+    until("it is put right", async || !world.rules(|rules| rules.is_changed)).await;
+    let drifts = takeover.drifts();
+    assert_eq!((drifts.len(), drifts[0].seen.as_str()), (1, "the same by other rules"));
+    assert_eq!(world.redirects(), sent_to(at));
+}
+
+#[tokio::test]
+async fn the_next_agent_forgets_what_was_given_back_once_its_callers_are_gone() {
+    let world = World::start(Some(1));
+    let takeover = world.takeover(true);
+    let at = take(&takeover).await;
+    let idle = TcpStream::connect((Ipv4Addr::LOCALHOST, at)).await.unwrap();
+    apply(&takeover, Vec::new()).await.unwrap();
+    drop(takeover);
+    // It has no table to tell.
+    let takeover = world.takeover(true);
+    until("it has looked", async || takeover.ports(&world.status().await).len() == 4).await;
+    assert!(world.is_left(), "it goes on for a connection that came in");
+    drop(idle);
+    until("nothing is left", async || !world.is_left()).await;
+    until("it is forgotten", async || std::fs::read_to_string(&world.file).unwrap() == "[]").await;
+    assert_eq!(takeover.drifts().len(), 0, "nobody has changed anything");
 }
 
 #[tokio::test]
