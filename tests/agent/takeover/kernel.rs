@@ -132,16 +132,16 @@ async fn story_of_callers() {
 }
 
 /// Answers each datagram with a word.
-fn reply(word: &'static str) -> (SocketAddr, UdpSocket) {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let (at, answering) = (socket.local_addr().unwrap(), socket.try_clone().unwrap());
+fn reply(word: &'static str) -> SocketAddr {
+    let answering = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = answering.local_addr().unwrap();
     thread::spawn(move || -> io::Result<()> {
         loop {
             let (_, from) = answering.recv_from(&mut [0; 16])?;
             answering.send_to(word.as_bytes(), from)?;
         }
     });
-    (at, socket)
+    at
 }
 
 fn replied(caller: &UdpSocket) -> String {
@@ -163,7 +163,7 @@ async fn story_of_flows() {
     );
     let before = rules();
     let machine = Machine::new("nft".into());
-    let ((program, _program), (proxy, _proxy)) = (reply("program"), reply("proxy"));
+    let (program, proxy) = (reply("program"), reply("proxy"));
     let caller = || {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
