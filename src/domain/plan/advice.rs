@@ -27,10 +27,12 @@ pub struct Advice {
     pub routers: BTreeMap<String, u32>,
     /// Ports to which calls are taken over from other programs, by the place of their service in the strategy, and how many routers do so.
     pub taken_over: BTreeMap<(usize, u16), u32>,
+    /// Ports that routers don't have, how many these are, and what one of them has. A release is refused by them.
+    pub without_port: BTreeMap<(usize, u16), (u32, String)>,
 }
 
-/// Looks at a plan once more; what routers say of ports isn't known here. Costs another plan where nobody lies in the area, and a look at all children where some
-/// lack a runtime; else next to nothing.
+/// Looks at a plan once more; what routers say of ports isn't known here. Costs another plan where nobody lies in the area, and a look at
+/// all children where some lack a runtime; else next to nothing.
 pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
     let lacks = |why: &Why| matches!(why, Why::Runtime(..));
     let some_lack = plan.excluded.iter().any(|(why, _)| lacks(why)) || !plan.parts.is_empty();
@@ -41,6 +43,7 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
         agents: plan.participants.agents,
         routers: if strategy.services.is_empty() { BTreeMap::new() } else { count_routers(fleet, plan) },
         taken_over: BTreeMap::new(),
+        without_port: BTreeMap::new(),
     }
 }
 

@@ -435,6 +435,16 @@ async fn why_a_router_takes_no_calls_over_is_said_of_it_and_where_they_are_asked
         "422 /problems/port-taken: checkout is to have port 8080 at router ID: it takes HTTP at 8000, and can't take calls over at \
          ports of other programs: nft can't be run; install nftables"
     );
+    // Who plans hears it before anything is refused.
+    let planned = world.submit_to("/api/v1/plan", &text).await.ok().json();
+    let warning =
+        planned["warnings"].as_array().unwrap().iter().find(|warning| warning["code"] == "port-taken");
+    let message = warning.unwrap()["message"].as_str().unwrap();
+    assert_eq!(
+        message,
+        "checkout can't have port 8080 at a router: it takes HTTP at 8000, and can't take calls over at ports of other programs: nft \
+         can't be run; install nftables"
+    );
     let lengthy = json!("n".repeat(1_001));
     told["router"]["takeover_trouble"] = lengthy;
     assert_eq!(tell(&world, &told).await.status, 400);

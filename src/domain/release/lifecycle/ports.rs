@@ -54,17 +54,55 @@ pub(super) fn check<'p>(
 #[must_use]
 pub fn taken_over(state: &Snapshot, strategy: &Strategy, plan: &Plan) -> BTreeMap<(usize, u16), u32> {
     let mut found = BTreeMap::new();
+    for (router, at, listen) in asked_of(state, strategy, plan) {
+        if is_taken_over(router, listen) {
+            *found.entry((at, listen.port)).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// Ports that routers of a plan say that they don't have, by the place of their service, how many these are, and what the first of them
+/// has.
+#[must_use]
+pub fn without_port(
+    state: &Snapshot,
+    strategy: &Strategy,
+    plan: &Plan,
+) -> BTreeMap<(usize, u16), (u32, String)> {
+    let mut found = BTreeMap::new();
+    for (router, at, listen) in asked_of(state, strategy, plan) {
+        if let Some(has) = lacks(router, listen) {
+            found.entry((at, listen.port)).or_insert((0, has)).0 += 1;
+        }
+    }
+    found
+}
+
+/// What each router of a plan is to take for services, each by its place.
+fn asked_of<'a>(
+    state: &'a Snapshot,
+    strategy: &'a Strategy,
+    plan: &Plan,
+) -> Vec<(&'a Router, usize, &'a Listen)> {
+    let mut asked = Vec::new();
     for child in plan.leaders() {
         let Some(router) = state.traffic.get(child) else { continue };
         let led = led_by(child, strategy, plan);
         for (at, service) in strategy.services.iter().enumerate() {
-            let is_led = led.iter().any(|led| led.name() == service.name());
-            for listen in service.ports.iter().filter(|listen| is_led && is_taken_over(router, listen)) {
-                *found.entry((at, listen.port)).or_default() += 1;
+            if led.iter().any(|led| led.name() == service.name()) {
+                asked.extend(service.ports.iter().map(|listen| (&**router, at, listen)));
             }
         }
     }
-    found
+    asked
+}
+
+/// What a router takes instead of what a service is to take; none: it has that, or doesn't say.
+fn lacks(router: &Router, listen: &Listen) -> Option<String> {
+    let open = router.ports.as_ref()?;
+    let has_it = open.iter().any(|open| open.take(listen));
+    (!has_it).then(|| words(open, router.takeover_trouble.as_deref(), listen))
 }
 
 /// Whether a router has a port only by taking over what is called there.
@@ -150,10 +188,8 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
         for listen in &service.ports {
             let key = listen.socket();
             let taken = |why| Some(Taken { service: service.name(), port: listen.port, why });
-            if let Some(open) = &router.ports
-                && !open.iter().any(|open| open.take(listen))
-            {
-                return taken(words(open, router.takeover_trouble.as_deref(), listen));
+            if let Some(has) = lacks(router, listen) {
+                return taken(has);
             }
             let own = format!("service {}", service.name());
             // A service may have a host whose TLS passes at several ports.

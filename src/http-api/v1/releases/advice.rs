@@ -18,6 +18,7 @@ pub async fn ask(
         let planned = plan::plan(&asked, state);
         Advice {
             taken_over: lifecycle::taken_over(state, &asked, &planned),
+            without_port: lifecycle::without_port(state, &asked, &planned),
             ..plan::advise(&asked, state, &planned)
         }
     });
@@ -35,11 +36,24 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
     }
     found.extend(plan::stops(strategy, places, advice));
     found.extend(plan::drawn_apart(strategy, places, advice));
+    let at_routers = |routers: u32| match routers {
+        1 => "a router".to_owned(),
+        routers => format!("{routers} routers"),
+    };
+    for (&(at, port), (routers, has)) in &advice.without_port {
+        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
+            continue;
+        };
+        let routers = at_routers(*routers);
+        let message = format!("{} can't have port {port} at {routers}: {has}", service.name());
+        let fix = "have a router take calls there, or take another port: a release is refused so";
+        found.push(place.fault(Severity::Warning, "port-taken", message, fix));
+    }
     for (&(at, port), routers) in &advice.taken_over {
         let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
             continue;
         };
-        let at_routers = if *routers == 1 { "a router".to_owned() } else { format!("{routers} routers") };
+        let at_routers = at_routers(*routers);
         let message = format!(
             "calls to port {port} of {} are taken over from whoever has it, by rules of nftables, at {at_routers}, as long as the service \
              is led there",
