@@ -15,13 +15,19 @@ use domain::{
 };
 use model::{ChildId, ChildKind, StageStatus, steps};
 
+use crate::cases::is_all;
+
 use super::{
     reports::received,
     world::{canary, submission, summary},
 };
 use model::{ChildKey, Now};
 
-const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+/// So many children; the largest number takes long, and is tried with all tests alone.
+fn sizes() -> &'static [usize] {
+    let sizes = &[1_000, 10_000, 100_000];
+    if is_all() { sizes } else { &sizes[..2] }
+}
 
 /// No single command of a child walks over more entries than that, however many children there are.
 const MOST_FOR_A_CALL: u64 = 200;
@@ -169,7 +175,7 @@ impl Fleet {
 
 #[test]
 fn what_a_call_costs_does_not_grow_with_children_of_equal_area() {
-    for children in SIZES {
+    for &children in sizes() {
         let mut fleet = Fleet::new();
         let ids = fleet.register(children, |_| "everywhere".to_owned());
         fleet.submit("7", "a");
@@ -195,7 +201,7 @@ fn what_a_call_costs_does_not_grow_with_children_of_equal_area() {
 
 #[test]
 fn nor_with_the_children_of_a_release() {
-    for children in SIZES {
+    for &children in sizes() {
         let mut fleet = Fleet::new();
         let ids = fleet.register(children, |at| format!("area {at}"));
         fleet.submit("7", "a");
@@ -246,7 +252,7 @@ fn nor_with_the_managers_in_a_release() {
 #[test]
 fn nor_with_others_when_one_child_has_a_part_in_all_releases() {
     const RELEASES: usize = 40;
-    for children in SIZES {
+    for &children in sizes() {
         let mut fleet = Fleet::new();
         let ids = fleet.register(children, |at| format!("area {at}"));
         for id in &ids[1..] {
@@ -299,7 +305,7 @@ fn nor_with_releases_of_others() {
 
 #[test]
 fn nor_when_all_agents_are_restarted_at_once() {
-    for (shared, children) in SIZES.iter().flat_map(|children| [(true, *children), (false, *children)]) {
+    for (shared, children) in sizes().iter().flat_map(|children| [(true, *children), (false, *children)]) {
         let area = |at: usize| if shared { "everywhere".to_owned() } else { format!("area {at}") };
         let mut fleet = Fleet::new();
         fleet.register(children, area);
