@@ -1,7 +1,7 @@
 //! A process that holds its sockets itself.
 
 use std::{
-    fs,
+    fs, io,
     net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     sync::Arc,
@@ -114,8 +114,9 @@ impl Alone {
     }
 }
 
+/// Where no service is, what comes in is reset, perhaps before whoever came hears that it came in.
 async fn is_closed(at: SocketAddr) -> bool {
-    TcpStream::connect(at).await.is_err()
+    TcpStream::connect(at).await.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 async fn body_at(at: SocketAddr) -> String {
