@@ -174,7 +174,8 @@ fn whatever_happens_to_a_mixed_fleet_the_invariants_hold() {
     let seeds = seeds(FLEET_SEEDS);
     let reports = reports(&seeds, Crew::Fleet);
     assert_holds(&reports, "whatever_happens_to_a_mixed");
-    if seeds.end - seeds.start < crate::cases::some(FLEET_SEEDS) {
+    // Among a few there may be none of either.
+    if seeds.end - seeds.start < FLEET_SEEDS {
         return;
     }
     let went_well = reports.values().filter(|report| report.liveness.all_rolled_out()).count();
