@@ -446,10 +446,11 @@ async fn listens_to_signals(pid: u32) {
 }
 
 pub fn lives(pid: u32) -> bool {
-    // One that nobody has waited for yet is dead all the same.
+    // One that nobody has waited for yet is dead all the same, once its last thread has ended: until then its sockets are open.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_zombie = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-    test_kill_process(of(pid)).is_ok() && !is_zombie
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    test_kill_process(of(pid)).is_ok() && !(is_zombie && threads <= 1)
 }
 
 fn of(pid: u32) -> Pid {
