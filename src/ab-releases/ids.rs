@@ -1,7 +1,8 @@
 //! UUIDs of what has names: each follows from its name, so nobody has to keep which is whose (version 5, RFC 9562 section 5.5).
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
+use model::hex;
 use sha1::{Digest as _, Sha1};
 
 /// The tenant of whoever is bound to none: no tenant can be called so.
@@ -84,27 +85,13 @@ impl Uuid {
         if text.len() != 36 || !text.bytes().enumerate().all(|(at, byte)| is_dash(at) == (byte == b'-')) {
             return None;
         }
-        let digits: Vec<u8> = text
-            .chars()
-            .filter(|c| *c != '-')
-            .map(|c| c.to_digit(16).map(|digit| digit as u8))
-            .collect::<Option<_>>()?;
-        let mut bytes = [0; 16];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-            *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
-        }
-        Some(Self(bytes))
+        hex::decode(&text.replace('-', "")).ok().map(Self)
     }
 }
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, byte) in self.0.iter().enumerate() {
-            if matches!(at, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        let part = |bytes: Range<usize>| hex::encode(&self.0[bytes]);
+        write!(f, "{}-{}-{}-{}-{}", part(0..4), part(4..6), part(6..8), part(8..10), part(10..16))
     }
 }

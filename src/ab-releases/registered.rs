@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use model::hex;
 use protocol::ab_releases::{EnvironmentPort, EnvironmentSpec, HealthCheck, TargetGroupSpec, VersionSpec};
 use traffic::desired::{
     MAX_HOSTS, MAX_LISTENS, MAX_TARGETS, Name, Protocol, Target, TlsEnd, is_check_path, is_host, is_path,
@@ -123,10 +124,7 @@ pub fn check_group(spec: &TargetGroupSpec) -> Result<(), Fault> {
 pub fn check_version(spec: &VersionSpec) -> Result<(), Fault> {
     word("name", &spec.name)?;
     targets("targets", &spec.targets)?;
-    let is_digest = |text: &str| {
-        text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    if spec.digest.as_deref().is_some_and(|digest| !is_digest(digest)) {
+    if spec.digest.as_deref().is_some_and(|digest| digest.len() != 64 || !hex::is_encoded(digest)) {
         return Err(Fault::new("digest", "it is SHA-256 in 64 hexadecimal digits, in small letters"));
     }
     for (field, text) in [("path", &spec.path), ("env", &spec.env)] {

@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -178,10 +177,7 @@ fn token() -> anyhow::Result<String> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut bytes).map_err(|_| anyhow::anyhow!("there is no randomness"))?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(model::hex::encode(&bytes))
 }
 
 /// This manager, as its own agents call it.

@@ -7,7 +7,7 @@ use language::{
     CPU_RULE, CallTarget, MAX_FUNCTIONS, MAX_NAME_BYTES, MAX_STAGES, MAX_TARGET_LABELS, MEMORY_RULE,
     Protocol, ProxyProtocol, Resources, Run, functions, nearest,
 };
-use model::{MAX_RELEASE_ID_LEN, ReleaseId, text::is_unprintable};
+use model::{MAX_RELEASE_ID_LEN, ReleaseId, hex, text::is_unprintable};
 use protocol::{
     ab_releases::{EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, VersionSpec},
     canary_releases::{
@@ -426,10 +426,7 @@ fn check_run(field: &str, service: &ReleaseService, run: &ReleaseRun) -> Result<
         let why = "of UDP nobody can tell when what is started answers: give it targets";
         return Err(Fault::new(field, why));
     }
-    let is_digest = |text: &String| {
-        text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    if archive.as_ref().is_some_and(|text| !is_digest(text)) {
+    if archive.as_ref().is_some_and(|text| text.len() != 64 || !hex::is_encoded(text)) {
         let why = "it is SHA-256 in 64 hexadecimal digits, in small letters";
         return Err(Fault::new(format!("{field}.archive"), why));
     }

@@ -14,7 +14,7 @@ use std::{
 
 use ab_releases::Fault;
 use language::{CallTarget, Resources, Run, Service, Stage, Strategy};
-use model::ReleaseId;
+use model::{ReleaseId, hex};
 use protocol::canary_releases::{
     CanaryReleaseSpec, CanaryService, ReleaseRun, ReleaseService, ReleaseSpec, ReleaseVersion,
 };
@@ -382,17 +382,10 @@ fn base_of<'s>(
     services: impl Iterator<Item = &'s str>,
     config: &str,
 ) -> Option<String> {
-    let digest = |form: serde_json::Value| hex(Sha256::digest(form.to_string().as_bytes()));
+    let digest = |form: serde_json::Value| hex::encode(&Sha256::digest(form.to_string().as_bytes()));
     let runs = services.filter_map(|service| version.run.get(service));
     let mut each: Vec<String> = runs.map(|run| digest(json!([version.version, run, config]))).collect();
     if each.len() > 1 { Some(digest(json!(each))) } else { each.pop() }
-}
-
-fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
-    bytes.into_iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// That a canary names a release which isn't registered.
@@ -457,7 +450,7 @@ pub fn digest(canary: &Canary) -> String {
         port.config.weight = None;
     }
     let form = serde_json::to_vec(&spec).unwrap_or_default();
-    hex(Sha256::digest(&form))
+    hex::encode(&Sha256::digest(&form))
 }
 
 fn check_path(spec: &CanaryReleaseSpec, of: &ReleaseSpec) -> Result<(), Fault> {

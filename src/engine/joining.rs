@@ -11,8 +11,7 @@ use super::{
     settings::{ChildToken, Setting},
     tokens::{TokenStatus, Tokens, digest},
 };
-use model::{ChildId, ChildKind, Secret, TenantName};
-use store::hex;
+use model::{ChildId, ChildKind, Secret, TenantName, hex};
 
 /// Who has joined.
 #[derive(Debug)]
@@ -113,7 +112,7 @@ fn following(purpose: &[u8], secrets: &[&[u8]]) -> [u8; 32] {
 }
 
 fn token_of_nonce(join_token: &[u8; 32], nonce: &str) -> String {
-    hex(&following(b"child token", &[join_token, nonce.as_bytes()]))
+    hex::encode(&following(b"child token", &[join_token, nonce.as_bytes()]))
 }
 
 /// The id of a child that made this nonce up: always the same, and none that tells the nonce.
@@ -126,7 +125,7 @@ pub fn id_of_nonce(nonce: &str) -> Result<ChildId, EngineError> {
 
 /// An id, and a token of 256 random bits.
 fn fresh() -> Result<(ChildId, String), EngineError> {
-    Ok((id_from(rand::random())?, hex(&rand::random::<[u8; 32]>())))
+    Ok((id_from(rand::random())?, hex::encode(&rand::random::<[u8; 32]>())))
 }
 
 fn id_from(bytes: [u8; 16]) -> Result<ChildId, EngineError> {

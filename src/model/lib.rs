@@ -9,6 +9,7 @@ pub mod child;
 pub mod coordinates;
 pub mod duration;
 pub mod globe;
+pub mod hex;
 pub mod id;
 pub mod manager_clock;
 pub mod map_state;

@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use flate2::Compression;
+use model::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::{ROOT, base_map, headers};
@@ -83,9 +84,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
         let packed = headers::gzip(&plain, Compression::best()).unwrap_or_default().into();
         all.push(File { name, kind, plain, packed });
     }
-    let digest =
-        hash.finalize().iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    Files { digest, all }
+    Files { digest: hex::encode(&hash.finalize()[..8]), all }
 });
 
 /// The address of a file.

@@ -1,5 +1,7 @@
 //! What no database of ours can keep, refused before it is asked: the same text from every adapter.
 
+use model::hex;
+
 use super::{
     StoreError,
     rows::{Batch, Writes},
@@ -98,7 +100,7 @@ impl See for Key {
         let Some(value) = values.next() else { return self };
         let number = value.int().or(value.small().map(i64::from)).map(|number| number.to_string());
         let text = || value.text().map(|text| format!("{text:?}"));
-        let bytes = || value.bytes().map(super::hex);
+        let bytes = || value.bytes().map(hex::encode);
         self.0.push(number.or_else(text).or_else(bytes).unwrap_or_default());
         self
     }

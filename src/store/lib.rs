@@ -367,12 +367,3 @@ pub trait Reader: Send + Sync + fmt::Debug {
     /// Answers if the store does.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('?'));
-        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('?'));
-        text
-    })
-}

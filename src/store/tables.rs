@@ -2,6 +2,7 @@
 //! and the statements that all databases understand.
 
 use bytes::Bytes;
+use model::hex;
 use serde::Serialize;
 
 use super::{
@@ -117,7 +118,7 @@ impl Row<'_> {
                 (Ok(Some(int)), ..) => int.to_string(),
                 (_, Ok(Some(small)), ..) => small.to_string(),
                 (_, _, Ok(Some(text)), _) => text,
-                (_, _, _, Ok(Some(bytes))) => super::hex(&bytes),
+                (_, _, _, Ok(Some(bytes))) => hex::encode(&bytes),
                 _ => "?".to_owned(),
             }
         };

@@ -12,13 +12,13 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use model::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
     StoreError,
     dump::{self, AnyRow},
-    hex,
     rows::{LeaseRow, Writes},
     session::{Columns, Session, Sessions},
     tables::{COUNTS, FromRow},
@@ -158,7 +158,7 @@ pub async fn export(
         Ok(())
     })
     .await?;
-    let end = Tail { rows, sha256: hex(&digest.finalize()) };
+    let end = Tail { rows, sha256: hex::encode(&digest.finalize()) };
     out.write_all(&line_of(&Line::End { end })?)
         .and_then(|()| out.flush())
         .map_err(|error| cannot_write(&error))?;
@@ -296,7 +296,7 @@ impl<'a> ImportFile<'a> {
     }
 
     fn check_end(&mut self, end: &Tail) -> Result<(), StoreError> {
-        let found = hex(&std::mem::take(&mut self.digest).finalize());
+        let found = hex::encode(&std::mem::take(&mut self.digest).finalize());
         if end.rows != self.rows || end.sha256 != found {
             return Err(self.bad(&format!(
                 "tells of {} rows with SHA-256 {}, but there were {} with {found}: the file is damaged",

@@ -1,8 +1,7 @@
 //! What nobody changed has the digest that it always had: by that a release that is submitted again is known.
 
-use std::fmt::Write as _;
-
 use language::functions::{Limits, from_upload};
+use model::hex;
 use sha2::{Digest as _, Sha256};
 use zip::CompressionMethod;
 
@@ -19,15 +18,8 @@ target:
 rollout: {order: waves, waves: [1, 10%, 100%], max_failed: 1, soak: 10m, approval: before_rollout, untested: rollout}
 ";
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
-
 fn of_strategy(text: &str) -> String {
-    hex(&Sha256::digest(load(text).digest_form().unwrap()))
+    hex::encode(&Sha256::digest(load(text).digest_form().unwrap()))
 }
 
 #[test]

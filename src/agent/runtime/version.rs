@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use model::hex;
 use serde::{Deserialize, Serialize};
 
 /// The digest of a version's content, in lower-case hexadecimal digits.
@@ -38,8 +39,7 @@ impl FromStr for VersionId {
     type Err = VersionIdError;
 
     fn from_str(text: &str) -> Result<Self, VersionIdError> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if DIGITS.contains(&text.len()) && text.bytes().all(is_digit) {
+        if DIGITS.contains(&text.len()) && hex::is_encoded(text) {
             Ok(Self(text.into()))
         } else {
             Err(VersionIdError(text.chars().take(80).collect()))

@@ -9,7 +9,7 @@ use crate::{
     view::OfferKey,
 };
 use domain::release::speed_classes::Begun;
-use model::{ReleaseKey, TenantName};
+use model::{ReleaseKey, TenantName, hex};
 
 /// The value of the setting `enrolled`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ pub(crate) struct ChildTokenForm {
 impl From<&ChildToken> for ChildTokenForm {
     fn from(token: &ChildToken) -> Self {
         let ChildToken { digest, door, is_revoked, tenant } = token.clone();
-        Self { version: Version::NOW, digest: store::hex(&digest), door, revoked: is_revoked, tenant }
+        Self { version: Version::NOW, digest: hex::encode(&digest), door, revoked: is_revoked, tenant }
     }
 }
 
@@ -85,15 +85,8 @@ impl TryFrom<ChildTokenForm> for ChildToken {
     type Error = &'static str;
 
     fn try_from(form: ChildTokenForm) -> Result<Self, &'static str> {
-        let ChildTokenForm { version: _, digest: digits, door, revoked, tenant } = form;
-        let mut digest = [0; 32];
-        if digits.len() != 64 || !digits.is_ascii() {
-            return Err("`digest` has 64 digits");
-        }
-        for (place, byte) in digest.iter_mut().enumerate() {
-            let two = &digits[2 * place..2 * place + 2];
-            *byte = u8::from_str_radix(two, 16).map_err(|_| "`digest` has hexadecimal digits")?;
-        }
+        let ChildTokenForm { version: _, digest, door, revoked, tenant } = form;
+        let digest = hex::decode(&digest).map_err(|_| "`digest` has 64 hexadecimal digits")?;
         Ok(Self { digest, door, is_revoked: revoked, tenant })
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 
 use super::{CallTrouble, ParentCaller};
 use child_client::LinkError;
-use store::hex;
+use model::hex;
 
 /// So many bytes of the digest of an offer's name are in that of its file.
 const NAME_BYTES: usize = 16;
@@ -20,7 +20,7 @@ impl ParentCaller {
         let folder = self.settings.downloads.clone();
         // A parent's names are no names of files.
         let digest = Sha256::digest(format!("{offer}/{name}"));
-        let file = format!("{}.zip", hex(&digest[..NAME_BYTES]));
+        let file = format!("{}.zip", hex::encode(&digest[..NAME_BYTES]));
         let (at, kept) = (folder.clone(), file.clone());
         blocking(move || prepare(&at, &kept)).await?;
         let path = folder.join(file);

@@ -24,7 +24,7 @@ use domain::release::{
     waits,
 };
 use language::{Stage, StageKind, Strategy, Subject};
-use model::{Exclusion, Now, ReleaseKey};
+use model::{Exclusion, Now, ReleaseKey, hex};
 use protocol::{api, time::rfc3339};
 use store::{
     StoreError,
@@ -80,7 +80,7 @@ pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail
         limits: waves::limits(found),
         analyses: analysis::overviews(&found.strategy, &found.runs),
         excluded: excluded(&found.excluded),
-        functions_digest: hex(&found.archive),
+        functions_digest: hex::encode(&found.archive),
         below: Vec::new(),
     }
 }
@@ -118,7 +118,7 @@ pub fn detail_from_row(
         limits: Vec::new(),
         analyses,
         excluded: excluded(&detail.excluded),
-        functions_digest: hex(&row.archive),
+        functions_digest: hex::encode(&row.archive),
         below: Vec::new(),
     })
 }
@@ -291,12 +291,4 @@ fn mark_failed(stages: &mut [api::StageOverview], strategy: &Strategy, failed: S
     for (at, stage) in (0..).zip(stages) {
         stage.failed |= failed.contains(at);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -19,11 +19,11 @@ mod upload;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     io::{self, Cursor},
 };
 
 use bytes::Bytes;
+use model::hex;
 use zip::ZipArchive;
 
 use crate::{Function, Run, Strategy, TextPlaces, Version, VersionPlace};
@@ -94,10 +94,7 @@ pub struct Archive {
 impl Archive {
     /// The digest as text.
     pub fn digest_text(&self) -> String {
-        self.digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex::encode(&self.digest)
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     fmt,
 };
 
+use model::hex;
 use sha2::{Digest as _, Sha256};
 use traffic::{
     RouterKind, Variation as Which,
@@ -310,8 +311,7 @@ fn headers(service: &Service) -> Result<Vec<(String, Vec<String>, Which)>, Strin
 
 /// The first bytes of the hash of a text.
 fn hash(text: &str, bytes: usize) -> String {
-    let hash = Sha256::digest(text);
-    hash.iter().take(bytes).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    hex::encode(&Sha256::digest(text)[..bytes])
 }
 
 /// Tells whether a rule is still what it was told to be.

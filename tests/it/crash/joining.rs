@@ -110,7 +110,7 @@ async fn tokens_move_with_the_store_and_are_not_in_it(place: &Place) {
     let text = String::from_utf8_lossy(&file);
     assert!(text.contains(&joined.id) && !text.contains(&joined.token) && !text.contains(DOOR));
     let digest = Sha256::digest(joined.token.as_bytes());
-    let digits = store::hex(&digest);
+    let digits = model::hex::encode(&digest);
     assert!(text.contains(&format!(r#"{{\"digest\":\"{digits}\",\"door\":\"edge\"}}"#)), "{text}");
     let other = if place.kind == Kind::Sqlite { Kind::Postgres } else { Kind::Sqlite };
     Place::with(other, async |to| {

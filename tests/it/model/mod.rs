@@ -1,6 +1,7 @@
 //! What everything stands on, piece by piece.
 
 mod globe;
+mod hex;
 mod pages;
 mod pairs;
 mod ring;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use aws_sdk_elasticloadbalancingv2::{Client, types};
+use model::hex;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -154,7 +155,7 @@ impl Shared {
             Err(broken) => Err(broken),
         };
         let Ok(answer) = answer else { return by_itself(502) };
-        let given = format!("Set-Cookie: {COOKIE}={}; Path=/", hex(&group));
+        let given = format!("Set-Cookie: {COOKIE}={}; Path=/", hex::encode(group.as_bytes()));
         if is_kept { with_field(&answer.written(), &given) } else { answer.written() }
     }
 
@@ -175,7 +176,7 @@ impl Shared {
         let own = format!("{}=", COOKIE.to_lowercase());
         let held = cookies.find_map(|cookie| cookie.strip_prefix(&own));
         // Whatever its weight is.
-        let kept = groups.iter().find(|(arn, _)| sticky && held == Some(&hex(arn)));
+        let kept = groups.iter().find(|(arn, _)| sticky && held == Some(&hex::encode(arn.as_bytes())));
         if let Some((arn, _)) = kept {
             return Some(((*arn).to_owned(), true));
         }
@@ -263,8 +264,4 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
 fn with_field(message: &[u8], field: &str) -> Vec<u8> {
     let line = message.windows(2).position(|end| end == b"\r\n").unwrap() + 2;
     [&message[..line], field.as_bytes(), b"\r\n", &message[line..]].concat()
-}
-
-fn hex(text: &str) -> String {
-    text.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }

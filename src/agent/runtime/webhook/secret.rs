@@ -1,6 +1,7 @@
-use std::fmt::{self, Write};
+use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
+use model::hex;
 use sha2::Sha256;
 
 /// The fewest bytes of a secret.
@@ -29,12 +30,7 @@ impl Secret {
         };
         mac.update(format!("{timestamp}.").as_bytes());
         mac.update(body);
-        let mut text = "v1=".to_owned();
-        for byte in mac.finalize().into_bytes() {
-            // Writing into a text can't fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+        format!("v1={}", hex::encode(&mac.finalize().into_bytes()))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::release::{
     parent::ParentOffer,
 };
 use language::{NoForm, Order, Rollout, Strategy};
-use model::ReleaseId;
+use model::{ReleaseId, hex};
 
 /// An offer that is refused or can't be right is fetched so often before that is believed.
 pub const BELIEVED_AFTER: u32 = 5;
@@ -56,8 +56,7 @@ pub fn all_ids(release: &str) -> impl Iterator<Item = String> {
 }
 
 fn own_id(offer: &str) -> String {
-    let hash = Sha256::digest(offer.as_bytes());
-    hash.iter().take(8).fold(OWN_ID.to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    format!("{OWN_ID}{}", hex::encode(&Sha256::digest(offer.as_bytes())[..8]))
 }
 
 /// Never that of a release which a developer submitted.

@@ -1,11 +1,11 @@
 //! What versions consist of that agents are to run: folders of archives that earlier releases brought along.
 
-use axum::http::StatusCode;
+use axum::{body::Bytes, http::StatusCode};
 
 use crate::{Context, problem::Problem, scope::Scope};
 use ab_releases::{Bound, Fault};
 use language::functions::{self, Unpacked};
-use model::TenantName;
+use model::{TenantName, hex};
 
 /// The folders of both versions that agents run, which are of variations of these places; `None`: what the release is made of runs
 /// already.
@@ -16,14 +16,11 @@ pub(super) async fn of(
     at_agents: Option<[usize; 2]>,
 ) -> Result<Option<Unpacked>, Problem> {
     let Some(at_agents) = at_agents else { return Ok(None) };
-    // Of others' releases a tenant knows nothing, whatever digests it can name.
-    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
     let mut parts = Vec::new();
     let versions = || at_agents.into_iter().filter_map(|at| Some((at, bound.versions.get(at)?)));
     for (at, version) in versions() {
         let Some((digest, path)) = version.digest.as_deref().zip(version.path.clone()) else { continue };
-        let archive = ctx.engine.reader().archive_of(&prefix, &bytes(digest)).await?;
-        let archive = archive.ok_or_else(|| {
+        let archive = archive_of(ctx, scope, digest).await?.ok_or_else(|| {
             let why = format!(
                 "no release has brought the archive {digest} of version {} along: submit one with it first, and register the functions_digest that `release show --json` tells",
                 version.name
@@ -57,8 +54,14 @@ pub(super) async fn of(
     })
 }
 
-/// Of hexadecimal digits, which were checked when the version was registered.
-pub(in crate::v1) fn bytes(digest: &str) -> Vec<u8> {
-    let digits: Vec<u8> = digest.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+/// An archive that an earlier release brought along, by its SHA-256 in hexadecimal digits; `None`: none did. Of others' releases a
+/// tenant knows nothing, whatever digests it can name.
+pub(in crate::v1) async fn archive_of(
+    ctx: &Context,
+    scope: &Scope,
+    digest: &str,
+) -> Result<Option<Bytes>, Problem> {
+    let Ok(digest) = hex::decode::<32>(digest) else { return Ok(None) };
+    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
+    Ok(ctx.engine.reader().archive_of(&prefix, &digest).await?)
 }

@@ -10,7 +10,6 @@ use ab_releases::Fault;
 use axum::body::Bytes;
 use canary_releases::{RunFolder, is_template, render};
 use language::functions::{self, ArchiveError, Limits, Unpacked};
-use model::TenantName;
 
 use crate::{Context, problem::Problem, scope::Scope, v1::ab_releases::content};
 
@@ -45,9 +44,6 @@ pub(super) async fn of(
 /// The archive of an earlier release in which a folder lies; `None`: it is among the manager's own functions.
 async fn archive_of(ctx: &Context, scope: &Scope, folder: &RunFolder) -> Result<Option<Bytes>, Problem> {
     let Some(digest) = &folder.run.archive else { return Ok(None) };
-    // Of others' releases a tenant knows nothing, whatever digests it can name.
-    let prefix = scope.tenant().map_or_else(String::new, TenantName::prefix);
-    let found = ctx.engine.reader().archive_of(&prefix, &content::bytes(digest)).await?;
     let unknown = || {
         let why = format!(
             "no release has brought the archive {digest} along, which {} needs: submit one with it first, and register the \
@@ -56,7 +52,7 @@ async fn archive_of(ctx: &Context, scope: &Scope, folder: &RunFolder) -> Result<
         );
         Fault::new(field_of(folder), why)
     };
-    Ok(Some(found.ok_or_else(unknown)?))
+    Ok(Some(content::archive_of(ctx, scope, digest).await?.ok_or_else(unknown)?))
 }
 
 /// The files of a folder as they are, by their names in it.

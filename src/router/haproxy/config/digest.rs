@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use model::hex;
 use xxhash_rust::xxh64::xxh64;
 
 /// All that a process of `HAProxy` has to be started anew for, as a digest of 32 hexadecimal digits.
@@ -27,8 +28,7 @@ impl FromStr for Structure {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() != 32 || !text.bytes().all(is_digit) {
+        if text.len() != 32 || !hex::is_encoded(text) {
             return Err(());
         }
         Ok(Self(text.to_owned()))

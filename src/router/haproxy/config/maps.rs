@@ -1,6 +1,7 @@
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use super::digest::digest;
+use model::hex;
 use traffic::{
     BUCKETS, Run, Table, Variation as Which,
     desired::{DesiredConfig, Number, Rule, Service},
@@ -89,21 +90,12 @@ fn table_of(service: &Service) -> Map {
 }
 
 fn rule_of(rule: &Rule, service: &Service) -> Map {
-    let entry = |(value, which): &(_, Which)| {
+    let entries = rule.values.iter().map(|(value, which)| {
         let name = service.variations.get(which.index()).map(|variation| variation.name.to_string());
-        (hexadecimal(value), name.unwrap_or_default())
-    };
-    in_order(rule.values.iter().map(entry).collect())
-}
-
-/// As the converter `hex` of `HAProxy` writes it.
-fn hexadecimal(value: &traffic::desired::HeaderValue) -> String {
-    let mut digits = String::with_capacity(2 * value.as_str().len());
-    for byte in value.as_str().bytes() {
-        // Writing into a string can't fail.
-        let _ = write!(digits, "{byte:02X}");
-    }
-    digits
+        // As the converter `hex` of `HAProxy` writes it.
+        (hex::encode(value.as_str().as_bytes()).to_ascii_uppercase(), name.unwrap_or_default())
+    });
+    in_order(entries.collect())
 }
 
 pub(super) fn in_order(mut map: Map) -> Map {

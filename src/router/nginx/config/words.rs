@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use model::hex;
+
 /// A pattern that only this text fits, in nginx's own quotes: letters and digits as they are, all else by its code. So there is
 /// nothing in it that could end a word, name a variable, or mean anything to PCRE.
 pub fn exactly(text: &str) -> String {
@@ -33,7 +35,7 @@ pub fn literal(pattern: &str) -> Option<String> {
     let mut rest = pattern;
     while let Some(first) = rest.chars().next() {
         if let Some(code) = rest.strip_prefix("\\x") {
-            let byte = u8::from_str_radix(code.get(..2)?, 16).ok().filter(u8::is_ascii)?;
+            let [byte] = hex::decode::<1>(code.get(..2)?).ok().filter(|[byte]| byte.is_ascii())?;
             text.push(char::from(byte));
             rest = &code[2..];
         } else {
