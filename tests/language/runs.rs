@@ -129,4 +129,10 @@ fn its_folder_is_packed_with_the_release_and_has_to_be_there() {
     assert!(archive.contents.is_empty());
     let packed = language::functions::unpack(&archive.bytes, |_| true, &Limits::default()).unwrap();
     assert_eq!(packed.files, files.files);
+    // What it is packed in has to be taken by whoever runs it.
+    let len = archive.bytes.len() as u64;
+    let tight = |upload_bytes| Limits { upload_bytes, ..Limits::default() };
+    assert_eq!(from_files(&files, &strategy, &tight(len)).unwrap(), archive);
+    let large = from_files(&files, &strategy, &tight(len - 1)).unwrap_err().to_string();
+    assert_eq!(large, format!("the upload has {len} bytes, at most {} are accepted", len - 1));
 }

@@ -11,9 +11,9 @@ use std::{
 use crate::Strategy;
 
 use super::{
-    Archive, ArchiveError, Limits, NamedFolder, Unpacked, finish, folders,
+    Archive, ArchiveError, Limits, NamedFolder, Unpacked, check_folders, finish, folders,
     name::{clean, is_litter},
-    pack_folders,
+    packed,
     upload::EXECUTABLE,
 };
 
@@ -37,6 +37,11 @@ pub fn folders_from_folder(
     wanted: &[NamedFolder],
     limits: &Limits,
 ) -> Result<Archive, ArchiveError> {
+    packed(&read_folders(root, wanted, limits)?.files, Vec::new())
+}
+
+/// Reads these folders into memory, by their paths from `root`: what [`folders_from_folder`] packs.
+pub fn read_folders(root: &Path, wanted: &[NamedFolder], limits: &Limits) -> Result<Unpacked, ArchiveError> {
     let mut walk = Walk::new(root, limits);
     let mut taken = BTreeSet::new();
     for (function, path) in wanted {
@@ -48,7 +53,8 @@ pub fn folders_from_folder(
             walk.take(path)?;
         }
     }
-    pack_folders(&walk.unpacked.files, wanted, |_| true)
+    check_folders(&walk.unpacked.files, wanted, |_| true)?;
+    Ok(walk.unpacked)
 }
 
 /// Reads everything below `root`, by its path from there, into memory. Symbolic links are refused.

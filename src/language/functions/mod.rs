@@ -29,7 +29,7 @@ use zip::ZipArchive;
 use crate::{Function, Run, Strategy, TextPlaces, Version, VersionPlace};
 
 pub use digest::of_version;
-pub use folder::{folders_from_folder, from_folder, read_folder};
+pub use folder::{folders_from_folder, from_folder, read_folder, read_folders};
 pub use form::{files_of, form, without_form_in_folder, without_form_in_zip};
 pub use missing::{missing_in_folder, missing_in_zip};
 pub use name::safe;
@@ -161,7 +161,7 @@ pub struct Unpacked {
 ///
 /// # Errors
 ///
-/// Those of folders that are missing, and of what is more than a submission may have.
+/// Those of folders that are missing, and of what is more than a submission may have, packed or not.
 pub fn from_files(
     unpacked: &Unpacked,
     strategy: &Strategy,
@@ -175,7 +175,12 @@ pub fn from_files(
     if bytes > limits.unpacked_bytes {
         return Err(ArchiveError::TooLarge { max: limits.unpacked_bytes });
     }
-    finish(&unpacked.files, strategy, |_| false)
+    let archive = finish(&unpacked.files, strategy, |_| false)?;
+    let len = archive.bytes.len() as u64;
+    if len > limits.upload_bytes {
+        return Err(ArchiveError::UploadTooLarge { len, max: limits.upload_bytes });
+    }
+    Ok(archive)
 }
 
 /// The folders that a strategy names: function or service, what of it, path.
@@ -219,12 +224,12 @@ fn is_under(path: &str, folder: &str) -> bool {
 /// The folder of a function, by the function's name: what is packed where no strategy says it.
 pub type NamedFolder = (String, String);
 
-/// Checks that each of these folders has a file, then packs.
-fn pack_folders(
+/// Checks that each of these folders has a file.
+fn check_folders(
     files: &Files,
     wanted: &[NamedFolder],
     seen: impl Fn(&str) -> bool,
-) -> Result<Archive, ArchiveError> {
+) -> Result<(), ArchiveError> {
     let missing = wanted.iter().find(|(_, path)| !files.keys().any(|file| is_under(file, path)));
     if let Some((function, path)) = missing {
         let (function, version, path) = (function.clone(), "code", path.clone());
@@ -234,7 +239,11 @@ fn pack_folders(
             ArchiveError::Missing { function, version, path }
         });
     }
-    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files), contents: Vec::new() })
+    Ok(())
+}
+
+fn packed(files: &Files, contents: Vec<[u64; 2]>) -> Result<Archive, ArchiveError> {
+    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files), contents })
 }
 
 /// Checks that every named folder has a file, then packs.
@@ -255,6 +264,5 @@ fn finish(files: &Files, strategy: &Strategy, seen: impl Fn(&str) -> bool) -> Re
         let digest = of_version(&function.name, &version.env, files);
         digest.iter().take(8).fold(0, |content, byte| content << 8 | u64::from(*byte))
     };
-    let contents = strategy.functions.iter().map(|f| [content(f, &f.base), content(f, &f.new)]).collect();
-    Ok(Archive { bytes: pack::pack(files)?, digest: digest::digest(files), contents })
+    packed(files, strategy.functions.iter().map(|f| [content(f, &f.base), content(f, &f.new)]).collect())
 }

@@ -10,9 +10,10 @@ use zip::{CompressionMethod, ZipArchive, read::ZipFile};
 use crate::Strategy;
 
 use super::{
-    Archive, ArchiveError, Limits, NamedFolder, RATIO_FREE_BYTES, Unpacked, finish, folders, is_under,
+    Archive, ArchiveError, Limits, NamedFolder, RATIO_FREE_BYTES, Unpacked, check_folders, finish, folders,
+    is_under,
     name::{clean, is_litter},
-    pack_folders,
+    packed,
 };
 
 /// The file type bits of a Unix mode, and the two types accepted.
@@ -39,7 +40,8 @@ pub fn folders_from_upload(
 ) -> Result<Archive, ArchiveError> {
     let is_wanted = |path: &str| wanted.iter().any(|(_, folder)| is_under(path, folder));
     let kept = unpack_some(zip, is_wanted, limits)?;
-    pack_folders(&kept.unpacked.files, wanted, |folder| kept.seen.contains_key(&folder.to_lowercase()))
+    check_folders(&kept.unpacked.files, wanted, |folder| kept.seen.contains_key(&folder.to_lowercase()))?;
+    packed(&kept.unpacked.files, Vec::new())
 }
 
 /// Unpacks those files of a zip that are wanted, into memory. Every name in it must be safe, also of what is not wanted.

@@ -67,16 +67,12 @@ fn unrendered(
         Fault::new(field_of(folder), format!("what is to run as {name} can't be had: {error}"))
     };
     let path = functions::safe(&run.path).map_err(unread)?;
-    let packed = match archive {
-        Some(bytes) => bytes,
-        None => {
-            functions::folders_from_folder(root, &[(name.clone(), path.clone())], limits)
-                .map_err(unread)?
-                .bytes
-        }
-    };
     let below = |full: &str| full.strip_prefix(&*path)?.strip_prefix('/').map(str::to_owned);
-    let unpacked = functions::unpack(&packed, |full: &str| below(full).is_some(), limits).map_err(unread)?;
+    let unpacked = match archive {
+        Some(zip) => functions::unpack(&zip, |full: &str| below(full).is_some(), limits),
+        None => functions::read_folders(root, &[(name.clone(), path.clone())], limits),
+    };
+    let unpacked = unpacked.map_err(unread)?;
     if unpacked.files.is_empty() {
         let why = format!("its archive has no folder {path:?}, or nothing is in it, which {name} needs");
         return Err(Fault::new(field_of(folder), why));
