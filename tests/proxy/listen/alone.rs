@@ -1,7 +1,7 @@
 //! A process that holds its sockets itself.
 
 use std::{
-    fs, io,
+    fs,
     net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     sync::Arc,
@@ -21,12 +21,9 @@ use proxy::{
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{
-    net::{TcpStream, UnixListener},
-    task::JoinHandle,
-};
+use tokio::{net::UnixListener, task::JoinHandle};
 
-use super::{list, own_address, put};
+use super::{is_refused, list, own_address, put};
 use crate::{
     flows::{self, echo, udp::End},
     http2_world::{call, connect, request},
@@ -83,7 +80,7 @@ impl Alone {
         let _ = answering.await;
         drop(handler);
         for at in addresses {
-            wait_until("nobody listens", async || is_closed(*at).await).await;
+            wait_until("nobody listens", async || is_refused(*at).await).await;
         }
         folder
     }
@@ -114,11 +111,6 @@ impl Alone {
     }
 }
 
-/// Where no service is, what comes in is reset, perhaps before whoever came hears that it came in.
-async fn is_closed(at: SocketAddr) -> bool {
-    TcpStream::connect(at).await.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
 async fn body_at(at: SocketAddr) -> String {
     Peer::connect(at).await.call(GET).await.1
 }
@@ -136,7 +128,7 @@ async fn an_address_is_opened_closed_and_opened_again() {
     let alone = Alone::start().await;
     alone.serve(version(BASE).await).await;
     let at = free_address();
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
     let opened = alone.put(1, &[("http", at)]).await;
     assert_eq!(opened.list.listen, [form(AddressKind::Http, at)]);
     assert_eq!((opened.list.epoch, opened.list.generation), (1, 1));
@@ -148,7 +140,7 @@ async fn an_address_is_opened_closed_and_opened_again() {
 
     let closed = alone.put(2, &[]).await;
     assert_eq!(closed.closing, left(AddressKind::Http, at, 1));
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
     // Somebody else can have it, while the connection that stood idle has its next call answered.
     drop(TcpListener::bind(at).unwrap());
     let (head, body) = idle.call(GET).await;
@@ -266,7 +258,7 @@ async fn connections_that_wait_to_be_accepted_are_served_before_the_address_is_c
     }
     assert!(alone.handler.proxy().connections() <= 2);
     alone.put(2, &[]).await;
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
     assert_eq!(callers[0].answer().await.1, "base");
     for caller in &mut callers[1..] {
         let (head, body) = caller.answer().await;
@@ -294,7 +286,7 @@ async fn with_callers_who_wait(limits: Limits) -> (Alone, SocketAddr, Vec<Peer>)
 async fn whoever_waits_when_an_address_is_closed_is_counted_there_on_whichever_thread_and_served() {
     let (alone, at, callers) = with_callers_who_wait(Limits::default()).await;
     assert_eq!(alone.put(2, &[]).await.closing, left(AddressKind::Http, at, CALLERS));
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
     for mut caller in callers {
         let (head, body) = caller.call(GET).await;
         assert_eq!((field(&head, "connection"), body.as_str()), (Some("close"), "base"));
@@ -344,9 +336,9 @@ async fn more_addresses_than_a_proxy_may_have_are_refused_by_name_and_keep_none_
     let (status, why) = alone.refuse(&list(4, &addresses)).await;
     assert_eq!(status, 422);
     assert_eq!(why, "63 addresses beside 1 of the configuration; a proxy listens on at most 63");
-    assert!(is_closed(last).await && !is_closed(addresses[0].1).await);
+    assert!(is_refused(last).await && !is_refused(addresses[0].1).await);
     assert!(alone.put(5, &addresses[1..]).await.missing.is_empty());
-    assert!(is_closed(addresses[0].1).await && !is_closed(last).await);
+    assert!(is_refused(addresses[0].1).await && !is_refused(last).await);
 }
 
 #[tokio::test]
@@ -481,7 +473,7 @@ async fn a_list_that_can_not_be_is_refused_by_name_and_changes_nothing() {
         assert_eq!(refused, status, "{list}: {why}");
         assert!(why.contains(&said), "{list}: {why}");
         assert_eq!(alone.status().await, before);
-        assert!(is_closed(other).await && !is_closed(own).await, "{list}");
+        assert!(is_refused(other).await && !is_refused(own).await, "{list}");
         assert_eq!(fs::read(alone.file()).unwrap(), kept);
     }
     let large = alone.client.put::<ListenStatus>("/listen", vec![b' '; MAX_LIST + 1].into()).await;
@@ -508,11 +500,11 @@ async fn an_address_of_ipv6_is_opened_and_closed_and_has_one_name() {
         (status, why),
         (422, format!("the system calls http://{zoned} by another address: name {at}"))
     );
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
     alone.put(1, &[("http", at)]).await;
     assert_eq!(body_at(at).await, "base");
     alone.put(2, &[]).await;
-    assert!(is_closed(at).await);
+    assert!(is_refused(at).await);
 }
 
 #[tokio::test]
@@ -567,10 +559,10 @@ async fn a_list_that_can_not_be_kept_is_refused_and_nothing_is_opened() {
     let (status, why) = alone.refuse(&list(1, &[("http", at)])).await;
     assert_eq!(status, 507);
     assert!(why.contains("can't be kept on disk"), "{why}");
-    assert!(is_closed(at).await && alone.status().await.list.listen.is_empty());
+    assert!(is_refused(at).await && alone.status().await.list.listen.is_empty());
     fs::rename(&away, &state).unwrap();
     alone.put(1, &[("http", at)]).await;
-    assert!(!is_closed(at).await);
+    assert!(!is_refused(at).await);
 }
 
 #[tokio::test]
@@ -602,7 +594,7 @@ async fn a_list_is_in_force_again_after_a_restart_without_what_somebody_else_has
         fs::write(&file, damaged).unwrap();
         let alone = Alone::start_in(folder, Limits::default()).await;
         assert!(alone.faults.is_empty() && alone.status().await.list.listen.is_empty());
-        assert!(is_closed(one).await);
+        assert!(is_refused(one).await);
         let aside = file.with_file_name("listen.json.damaged");
         assert_eq!(fs::read_to_string(aside).unwrap(), damaged);
         alone.put(1, &[("http", one)]).await;

@@ -4,13 +4,14 @@ mod alone;
 mod held;
 mod rules;
 
-use std::net::SocketAddr;
+use std::{io::ErrorKind, net::SocketAddr};
 
 use proxy::control::{
     client::{Client, ClientError},
     form::ListenStatus,
 };
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
 use crate::ports::range;
 
@@ -27,6 +28,12 @@ fn list(generation: u64, addresses: &[(&str, SocketAddr)]) -> Value {
     let address = |(kind, address): &(&str, SocketAddr)| json!({"kind": kind, "address": address});
     let addresses: Vec<Value> = addresses.iter().map(address).collect();
     json!({"epoch": 1, "generation": generation, "listen": addresses})
+}
+
+/// Whether nobody listens there. Where somebody does and no service is, what comes in is reset, perhaps before whoever came hears that
+/// it came in.
+async fn is_refused(at: SocketAddr) -> bool {
+    TcpStream::connect(at).await.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 /// An address that no other test is given, whether for TCP or UDP.
