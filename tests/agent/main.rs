@@ -19,7 +19,6 @@ mod measure;
 mod oci;
 #[path = "../shared/own_network.rs"]
 mod own_network;
-#[allow(dead_code, reason = "not all tests need all of it")]
 #[path = "../shared/ports.rs"]
 mod ports;
 mod process;

@@ -23,7 +23,6 @@ mod log;
 mod loss;
 mod metrics;
 mod pools;
-#[allow(dead_code, reason = "not all tests need all of it")]
 #[path = "../shared/ports.rs"]
 mod ports;
 mod repeats;

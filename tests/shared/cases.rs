@@ -6,13 +6,11 @@ use proptest::test_runner::Config;
 const ONE_IN: u64 = 4;
 
 /// Whether this is `tests/run --all`, which draws anew in every run.
-#[allow(dead_code, reason = "not every target asks")]
 pub fn is_all() -> bool {
     std::env::var_os("CHOIRMASTER_TEST_ALL").is_some()
 }
 
 /// As many as the property thinks enough, or a part of them; or `PROPTEST_CASES`, for whoever wants a quick look or a long one.
-#[allow(dead_code, reason = "not every target has properties")]
 pub fn cases(enough: u32) -> Config {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => Config::default(),
@@ -21,7 +19,6 @@ pub fn cases(enough: u32) -> Config {
 }
 
 /// So many, or a part of them.
-#[allow(dead_code, reason = "not every target simulates")]
 pub fn some(all: u64) -> u64 {
     if is_all() { all } else { all.div_ceil(ONE_IN) }
 }

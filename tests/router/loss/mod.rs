@@ -9,13 +9,11 @@ mod callers;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/ledger.rs"]
 mod ledger;
-#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/message.rs"]
 pub mod message;
 #[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/serving.rs"]
 mod serving;
-#[allow(dead_code, reason = "the tests of the proxy use more of it")]
 #[path = "../../shared/loss/wait.rs"]
 pub mod wait;
 

@@ -12,7 +12,6 @@ use crate::loss::wait::wait_until;
 #[derive(Debug, Clone)]
 pub enum Door {
     Tcp(SocketAddr),
-    #[allow(dead_code, reason = "a kind has one of these")]
     Unix(PathBuf),
 }
 
