@@ -5,6 +5,8 @@
 mod abilities;
 mod alarms;
 mod calls;
+#[path = "../shared/cases.rs"]
+mod cases;
 mod conformance;
 mod content;
 mod control;

@@ -554,7 +554,7 @@ fn no_less(before: &StageSummary, after: &StageSummary) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::cases::cases(200) })]
 
     #[test]
     fn each_call_is_counted_once_and_nothing_that_was_told_shrinks(

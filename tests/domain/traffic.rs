@@ -246,7 +246,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(crate::cases::cases(200))]
 
     /// Whatever is told and asked: the record says what was told last, changes alone lead to the same record, what is told twice
     /// changes nothing the second time, and nothing grows beyond its bounds.

@@ -98,7 +98,7 @@ fn any_bytes_cut_anywhere_are_the_same_bytes_at_the_other_end() {
     });
     let calls = prop::collection::vec((message(), message()), 1..4);
     let mut runner =
-        TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) });
+        TestRunner::new(ProptestConfig { failure_persistence: None, ..crate::cases::cases(120) });
     let checked = runner.run(&(calls, cuts(), cuts()), |(calls, up_cuts, down_cuts)| {
         runtime.block_on(async {
             let caller = running.caller().await;

@@ -5,6 +5,8 @@
 mod below;
 mod bodies;
 mod calls;
+#[path = "../shared/cases.rs"]
+mod cases;
 mod control;
 mod counts;
 #[path = "../shared/deadline.rs"]

@@ -68,7 +68,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases::cases(64))]
 
     #[test]
     fn the_index_says_what_the_children_say(deeds in deeds(), after in 0_u32..1_003) {

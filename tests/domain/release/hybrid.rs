@@ -654,7 +654,7 @@ impl Witness {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases::cases(300))]
 
     #[test]
     fn whatever_happens_shares_come_after_the_agents_and_are_gone_before_them(

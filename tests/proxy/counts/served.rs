@@ -126,7 +126,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[test]
 fn whatever_tables_come_and_go_the_counts_are_what_callers_and_versions_saw() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
+    let config = Config { failure_persistence: None, ..crate::cases::cases(40) };
     let result = TestRunner::new(config).run(&prop::collection::vec(step(), 1..25), |steps| {
         runtime.block_on(one_case(&steps));
         Ok(())

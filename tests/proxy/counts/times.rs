@@ -8,7 +8,7 @@ fn us() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::cases::cases(64) })]
 
     #[test]
     fn times_recorded_in_parts_and_merged_in_any_order_are_those_recorded_at_once(

@@ -28,7 +28,7 @@ fn listens() -> impl Strategy<Value = Vec<Listen>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::cases::cases(256) })]
 
     #[test]
     fn what_is_opened_and_closed_leads_to_the_list_and_touches_nothing_that_stays(
