@@ -1,6 +1,6 @@
 //! What a node says of its machine, and what was measured there: by functions, and of functions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,8 @@ pub struct Samples {
 }
 
 impl Samples {
-    pub(crate) const fn is_empty(&self) -> bool {
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -96,6 +97,27 @@ impl Samples {
     #[must_use]
     pub const fn next(&self) -> u64 {
         self.first.saturating_add(self.all.len() as u64)
+    }
+}
+
+/// When calls tell samples: one in [`SAMPLES_EVERY`], and one after the other while more wait than a call may have.
+#[derive(Debug, Default)]
+pub struct SamplesPace {
+    /// When all that waited were told last.
+    told: Option<Instant>,
+}
+
+impl SamplesPace {
+    /// The samples of a call that is made now: those that come next of all that wait, or none yet.
+    pub fn due(&mut self, now: Instant, next: impl FnOnce() -> Samples) -> Samples {
+        if self.told.is_some_and(|told| now.duration_since(told) < SAMPLES_EVERY) {
+            return Samples::default();
+        }
+        let samples = next();
+        if (1..MAX_SAMPLES).contains(&samples.all.len()) {
+            self.told = Some(now);
+        }
+        samples
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 
 use language::functions::{Limits, unpack};
 use protocol::{
-    measurements::{MAX_SAMPLES, NodeHealth, SAMPLES_EVERY},
+    measurements::{NodeHealth, SAMPLES_EVERY, SamplesPace},
     placements::{
         InstancePhase, InstanceReport, MAX_WHY_BYTES, PlacedInstance, PlacedPart, PlacedState,
         PlacementsAnswer, PlacementsRequest, check_resource,
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     task::{JoinHandle, JoinSet, spawn_blocking},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, interval_at, sleep, sleep_until},
 };
 
 use super::{effects::Tools, machine::Machine, persistence};
@@ -134,7 +134,7 @@ impl Placements {
             slots: Arc::new(Semaphore::new(AT_A_TIME)),
             tried: Instant::now(),
             machine: Machine::new(tools.folder.clone()),
-            sampled: None,
+            pace: SamplesPace::default(),
             health: None,
             tools,
         };
@@ -162,8 +162,7 @@ struct Running {
     /// When what could not be started was tried last.
     tried: Instant,
     machine: Machine,
-    /// When all samples that waited were told last.
-    sampled: Option<Instant>,
+    pace: SamplesPace,
     /// What the manager doesn't know yet of the machine.
     health: Option<NodeHealth>,
 }
@@ -237,20 +236,16 @@ impl Running {
         if let Some(health) = self.machine.look().await {
             self.health = Some(health);
         }
-        let is_time = self.sampled.is_none_or(|at| at.elapsed() >= SAMPLES_EVERY);
-        let samples = self.relay.as_ref().filter(|_| is_time).map(|relay| relay.samples().next());
-        let samples = samples.unwrap_or_default();
-        let has_samples = !samples.all.is_empty();
-        if has_samples && samples.all.len() < MAX_SAMPLES {
-            self.sampled = Some(Instant::now());
-        }
+        let now = Instant::now();
+        let due = |relay: &Arc<Relay>| self.pace.due(now.into_std(), || relay.samples().next());
+        let samples = self.relay.as_ref().map(due).unwrap_or_default();
         let (state, instances, health) = (self.state.clone(), self.reports(), self.health);
         let request = PlacementsRequest { id, state, instances, health, samples };
         let tools = Arc::clone(&self.tools);
         let call = tools.manager.placements(&request, self.keep_alive / 2);
         tokio::pin!(call);
         let mut told_from: Option<Instant> = None;
-        let mut look = Instant::now() + SAMPLES_EVERY;
+        let mut look = interval_at(now + SAMPLES_EVERY, SAMPLES_EVERY);
         loop {
             let again = told_from.unwrap_or_else(|| self.tried + ONCE_MORE);
             tokio::select! {
@@ -274,12 +269,11 @@ impl Running {
                     told_from.get_or_insert_with(|| Instant::now() + TOGETHER);
                 }
                 // One that has samples is answered at once.
-                () = sleep_until(look), if !has_samples => {
+                _ = look.tick(), if request.samples.is_empty() => {
                     let is_sampled = |relay: &Arc<Relay>| !relay.samples().is_empty();
                     if self.machine.is_due() || self.relay.as_ref().is_some_and(is_sampled) {
                         return Ok(());
                     }
-                    look += SAMPLES_EVERY;
                 }
                 () = sleep_until(again), if told_from.is_some() || self.has_failed() => return Ok(()),
             }

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::{
     pin, select,
     task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, interval_at, sleep},
 };
 
 use super::{CallTrouble, PATIENCE, ParentCaller};
@@ -32,7 +32,7 @@ use language::functions::{self, NamedFolder};
 use model::{ChildKey, FEATURE_PLACEMENTS, Now};
 use placement::FunctionTypes;
 use protocol::{
-    measurements::{MAX_SAMPLES, SAMPLES_EVERY, Samples},
+    measurements::{SAMPLES_EVERY, SamplesPace},
     placements::{
         InstancePhase, InstanceReport, PlacedInstance, PlacedPart, PlacedState, PlacedTarget,
         PlacementsAnswer, PlacementsRequest,
@@ -58,7 +58,7 @@ pub(super) async fn run(caller: Arc<ParentCaller>) {
         told: None,
         state: None,
         keep_alive: KEEP_ALIVE,
-        sampled: None,
+        pace: SamplesPace::default(),
         tasks: JoinSet::new(),
         starting: BTreeSet::new(),
         failed: BTreeMap::new(),
@@ -86,8 +86,7 @@ struct Placements {
     /// By what the parent calls that.
     state: Option<String>,
     keep_alive: Duration,
-    /// When all samples that waited were told last.
-    sampled: Option<Instant>,
+    pace: SamplesPace,
     tasks: JoinSet<(String, Result<(), String>)>,
     /// Instances that a task begins.
     starting: BTreeSet<String>,
@@ -122,16 +121,12 @@ impl Placements {
         let instances = self.reports().await?;
         let (state, caller) = (self.state.clone(), Arc::clone(&self.caller));
         let measurements = &caller.engine.view().measurements;
-        let is_time = self.sampled.is_none_or(|at| at.elapsed() >= SAMPLES_EVERY);
-        let samples = if is_time { measurements.upward() } else { Samples::default() };
-        let has_samples = !samples.all.is_empty();
-        if has_samples && samples.all.len() < MAX_SAMPLES {
-            self.sampled = Some(Instant::now());
-        }
+        let now = Instant::now();
+        let samples = self.pace.due(now.into_std(), || measurements.upward());
         let request = PlacementsRequest { id, state, instances, health: None, samples };
         let call = caller.parent.placements(&request, self.keep_alive / 2);
         pin!(call);
-        let mut look = Instant::now() + SAMPLES_EVERY;
+        let mut look = interval_at(now + SAMPLES_EVERY, SAMPLES_EVERY);
         loop {
             select! {
                 answer = &mut call => {
@@ -150,11 +145,10 @@ impl Placements {
                     return Ok(());
                 }
                 // One that has samples is answered at once.
-                () = sleep_until(look), if !has_samples => {
+                _ = look.tick(), if request.samples.is_empty() => {
                     if !measurements.is_passed() {
                         return Ok(());
                     }
-                    look += SAMPLES_EVERY;
                 }
                 () = &mut notified => {
                     sleep(TOGETHER).await;

@@ -1,1 +1,2 @@
 mod child;
+mod measurements;
