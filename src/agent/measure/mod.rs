@@ -58,7 +58,7 @@ pub struct StageCounts {
     /// Of closed intervals, and of lives of the proxy that are over.
     kept: Parts,
     /// Of intervals that went on when the proxy was read last.
-    open: Vec<OpenPart>,
+    open: Vec<Part>,
     /// All together.
     whole: Sides,
     /// Calls that asked for a version by a header.
@@ -96,33 +96,20 @@ struct Parts {
     by_percent: Vec<(u8, Parts)>,
 }
 
-/// What went on in an interval under one share.
+/// What an interval has of a split under one share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct OpenPart {
+struct Part {
     /// The proxy's number of the interval.
     from: u64,
+    /// By the manager's time; 0: that isn't known.
     interval: u32,
+    /// `None`: it is no percentage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     percent: Option<u8>,
     sides: Sides,
     groups: Option<Groups>,
+    /// Calls of the interval beside the split: in the first of its parts.
     #[serde(default)]
-    asked: Sides,
-}
-
-/// What an interval has of a split under one share.
-#[derive(Default)]
-struct Part {
-    /// `None`: it is no percentage.
-    percent: Option<u8>,
-    sides: Sides,
-    groups: Option<Groups>,
-}
-
-/// What an interval has of a split.
-struct Found {
-    parts: Vec<Part>,
-    /// Calls beside it.
     asked: Sides,
 }
 
@@ -223,31 +210,24 @@ impl StageCounts {
         };
         let read_to = self.read.interval;
         for closed in reading.closed.iter().filter(|closed| closed.to > read_to) {
-            let found = self.found_in(closed, &told);
-            let interval = number(closed);
+            let parts = self.parts_of(closed, number(closed), &told);
             if closed.from < read_to {
                 // It holds what is counted already, and how much of it can't be told.
-                self.gone += found.parts.iter().map(|part| part.sides.calls()).sum::<u64>();
+                self.gone += parts.iter().map(|part| part.sides.calls()).sum::<u64>();
             } else {
-                self.keep(interval, &found);
+                for part in &parts {
+                    self.keep(part);
+                }
                 self.shares.note(closed, &self.service, &self.split, &self.names);
             }
         }
         for open in &reading.open {
-            let Found { mut parts, mut asked } = self.found_in(open, &told);
-            // An interval without calls has its number, too.
-            if parts.is_empty() {
-                parts.push(Part::default());
-            }
-            let (from, interval) = (open.from, number(open));
-            for Part { percent, sides, groups } in parts {
-                let asked = std::mem::take(&mut asked);
-                self.open.push(OpenPart { from, interval, percent, sides, groups, asked });
-            }
+            let parts = self.parts_of(open, number(open), &told);
+            self.open.extend(parts);
         }
         // What went on and is nowhere any more was read by somebody else, and let go.
         for open in was_open {
-            self.keep_open(open);
+            self.keep(&open);
         }
         self.read.interval = self.read.interval.max(reading.next.interval);
         self.in_flight = vec![0; self.names.len()];
@@ -262,25 +242,25 @@ impl StageCounts {
     /// The proxy was started anew. What went on before ended with it.
     fn begin_life(&mut self, life: u64) {
         for open in std::mem::take(&mut self.open) {
-            self.keep_open(open);
+            self.keep(&open);
         }
         self.read = Cursor { life, interval: 0 };
     }
 
-    fn keep_open(&mut self, OpenPart { interval, percent, sides, groups, asked, .. }: OpenPart) {
-        self.keep(interval, &Found { parts: vec![Part { percent, sides, groups }], asked });
-    }
-
-    fn keep(&mut self, interval: u32, Found { parts, asked }: &Found) {
+    fn keep(&mut self, Part { interval, percent, sides, groups, asked, from: _ }: &Part) {
         self.asked_kept.merge(asked);
-        for Part { percent, sides, groups } in parts.iter().filter(|part| !part.sides.is_empty()) {
-            self.kept.add(interval, *percent, sides, groups.as_ref());
+        if !sides.is_empty() {
+            self.kept.add(*interval, *percent, sides, groups.as_ref());
         }
     }
 
     /// What an interval has of this split: of shares that were told while they went on, and then of others. An interval doesn't say which of
-    /// its shares came first.
-    fn found_in(&self, interval: &Interval, told: &[Option<u8>]) -> Found {
+    /// its shares came first. One without calls has a part, too, since it has a number.
+    fn parts_of(&self, interval: &Interval, number: u32, told: &[Option<u8>]) -> Vec<Part> {
+        let part_of = |percent| {
+            let (sides, asked) = (Sides::default(), Sides::default());
+            Part { from: interval.from, interval: number, percent, sides, groups: None, asked }
+        };
         let (mut parts, mut asked) = (Vec::<Part>::new(), Sides::default());
         for row in &interval.rows {
             let key = &row.key;
@@ -294,7 +274,7 @@ impl StageCounts {
             }
             let percent = percent_of(&key.shares);
             let at = parts.iter().position(|part| part.percent == percent).unwrap_or_else(|| {
-                parts.push(Part { percent, ..Part::default() });
+                parts.push(part_of(percent));
                 parts.len() - 1
             });
             parts[at].sides.of_mut(which).add(&row.tally);
@@ -305,7 +285,11 @@ impl StageCounts {
         parts.sort_by_key(|part| {
             told.iter().position(|percent| *percent == part.percent).unwrap_or(told.len())
         });
-        Found { parts, asked }
+        if parts.is_empty() {
+            parts.push(part_of(None));
+        }
+        parts[0].asked = asked;
+        parts
     }
 
     fn add_up(&mut self) {
