@@ -39,6 +39,19 @@ pub struct Connection {
     pub token_file: Option<PathBuf>,
 }
 
+/// What a list takes beside what it is to hold.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = most)]
+    pub limit: usize,
+    /// Print a JSON array
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
 /// What is noted of an operator's action in the audit trail.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AuditNote {

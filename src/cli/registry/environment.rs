@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove, seconds};
-use crate::cli::{failure::Failure, show};
+use super::{Gone, One, Registered, Registering, label, list, one, register, remove, seconds};
+use crate::cli::{client::ListArgs, failure::Failure, show};
 use protocol::ab_releases::{
     Environment, EnvironmentDefaults, EnvironmentPort, EnvironmentSpec, HealthCheck,
 };
@@ -20,7 +20,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the environments
-    List(Many),
+    List(ListArgs),
     /// Show an environment: its service, routers and ports, and what holds for each release there
     Show(One),
     /// Register an environment, or say anew what it is; refused while a release names it that is not over
@@ -99,7 +99,7 @@ fn port(text: &str) -> Result<EnvironmentPort, String> {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List(many) => list::<Environment>(&many, out).await,
+        Command::List(args) => list::<Environment>(&args, out).await,
         Command::Show(which) => one::<Environment>(&which, out).await,
         Command::Register(new) => register::<Environment>(&new.spec(), &new.how, out).await,
         Command::Remove(gone) => remove::<Environment>(&gone, out).await,

@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    client::{self, AuditNote, Client, Connection},
+    client::{AuditNote, Client, Connection, ListArgs},
     failure::Failure,
     show,
 };
@@ -31,18 +31,6 @@ trait Registered: Serialize + DeserializeOwned {
     fn fields(&self) -> Vec<(&'static str, String)>;
     /// Its UUID, when it was registered, and by whom.
     fn entry(&self) -> (&str, &str, Option<&str>);
-}
-
-#[derive(Debug, clap::Args)]
-struct Many {
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = client::most)]
-    limit: usize,
-    /// Print a JSON array
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -83,10 +71,10 @@ const fn path<R: Registered>() -> [&'static str; 3] {
     ["api", "v1", R::LIST]
 }
 
-async fn list<R: Registered>(many: &Many, out: &mut impl Write) -> Result<u8, Failure> {
-    let client = Client::new(&many.connection)?;
-    let found = client.list_by_name(&path::<R>(), many.limit, R::name).await?;
-    show::list(out, &found, many.json, R::NONE, |all| show::table(R::HEAD, all.iter().map(R::row)))?;
+async fn list<R: Registered>(args: &ListArgs, out: &mut impl Write) -> Result<u8, Failure> {
+    let client = Client::new(&args.connection)?;
+    let found = client.list_by_name(&path::<R>(), args.limit, R::name).await?;
+    show::list(out, &found, args.json, R::NONE, |all| show::table(R::HEAD, all.iter().map(R::row)))?;
     Ok(0)
 }
 

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use super::{Gone, Many, One, Registered, Registering, label, list, one, register, remove};
-use crate::cli::{failure::Failure, show};
+use super::{Gone, One, Registered, Registering, label, list, one, register, remove};
+use crate::cli::{client::ListArgs, failure::Failure, show};
 use protocol::ab_releases::{TargetGroup, TargetGroupSpec};
 
 /// Say who runs variations, by names that A/B releases use.
@@ -18,7 +18,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the target groups
-    List(Many),
+    List(ListArgs),
     /// Show a target group: its agents, or its addresses
     Show(One),
     /// Register a target group, or say anew what it is; refused while a release names it that is not over
@@ -64,7 +64,7 @@ impl New {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List(many) => list::<TargetGroup>(&many, out).await,
+        Command::List(args) => list::<TargetGroup>(&args, out).await,
         Command::Show(which) => one::<TargetGroup>(&which, out).await,
         Command::Register(new) => register::<TargetGroup>(&new.spec(), &new.how, out).await,
         Command::Remove(gone) => remove::<TargetGroup>(&gone, out).await,

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use super::{Gone, Many, One, Registered, Registering, list, one, register, remove};
-use crate::cli::{failure::Failure, show};
+use super::{Gone, One, Registered, Registering, list, one, register, remove};
+use crate::cli::{client::ListArgs, failure::Failure, show};
 use protocol::ab_releases::{RegisteredVersion, VersionSpec};
 
 /// Characters of a digest in a list.
@@ -21,7 +21,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the versions
-    List(Many),
+    List(ListArgs),
     /// Show a version: where it runs, or what it consists of
     Show(One),
     /// Register a version, or say anew what it is; refused while a release names it that is not over
@@ -68,7 +68,7 @@ impl New {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List(many) => list::<RegisteredVersion>(&many, out).await,
+        Command::List(args) => list::<RegisteredVersion>(&args, out).await,
         Command::Show(which) => one::<RegisteredVersion>(&which, out).await,
         Command::Register(new) => register::<RegisteredVersion>(&new.spec(), &new.how, out).await,
         Command::Remove(gone) => remove::<RegisteredVersion>(&gone, out).await,

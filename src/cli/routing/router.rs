@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{form, order};
 use crate::cli::{
-    client::{self, AuditNote, Client, Connection},
+    client::{AuditNote, Client, Connection, ListArgs},
     failure::Failure,
     show,
 };
@@ -31,14 +31,8 @@ enum Command {
         /// Only routers that lead this service
         #[arg(long, value_name = "SERVICE")]
         service: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = client::most)]
-        limit: usize,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
         #[command(flatten)]
-        connection: Connection,
+        list: ListArgs,
     },
     /// Show a router: what it leads, who gets what, and what was asked of it
     Show {
@@ -97,14 +91,14 @@ impl Target {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List { phase, service, limit, json, connection } => {
-            let client = Client::new(&connection)?;
+        Command::List { phase, service, list } => {
+            let client = Client::new(&list.connection)?;
             let named = [("phase", &phase), ("service", &service)];
             let query: Vec<(&str, &str)> =
                 named.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-            let found = client.list(&["api", "v1", "routers"], &query, limit).await?;
+            let found = client.list(&["api", "v1", "routers"], &query, list.limit).await?;
             let nothing = if query.is_empty() { "no routers are led" } else { "no such routers" };
-            show::list(out, &found, json, nothing, table)?;
+            show::list(out, &found, list.json, nothing, table)?;
             Ok(0)
         }
         Command::Show { id, json, connection } => one(&id, json, &connection, out).await,

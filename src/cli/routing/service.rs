@@ -8,7 +8,7 @@ use reqwest::Method;
 
 use super::{form, router::Target};
 use crate::cli::{
-    client::{self, AuditNote, Client, Connection},
+    client::{AuditNote, Client, Connection, ListArgs},
     failure::Failure,
     show,
 };
@@ -24,16 +24,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the services
-    List {
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = client::most)]
-        limit: usize,
-        /// Print a JSON array
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        connection: Connection,
-    },
+    List(ListArgs),
     /// Show a service: who gets what, over all its routers and at each, and what stands
     Show {
         #[arg(value_name = "SERVICE")]
@@ -73,10 +64,10 @@ enum Command {
 
 pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
-        Command::List { limit, json, connection } => {
-            let client = Client::new(&connection)?;
-            let found = client.list(&["api", "v1", "services"], &[], limit).await?;
-            show::list(out, &found, json, "no services are led", table)?;
+        Command::List(list) => {
+            let client = Client::new(&list.connection)?;
+            let found = client.list(&["api", "v1", "services"], &[], list.limit).await?;
+            show::list(out, &found, list.json, "no services are led", table)?;
             Ok(0)
         }
         Command::Show { name, json, connection } => one(&name, json, &connection, out).await,
