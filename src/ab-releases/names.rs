@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// As annotations.
+    /// As annotations; a canary has its own, and is none of this interface's releases.
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let keyed = |prefix: &'static str, names: &BTreeMap<String, String>| {
@@ -70,9 +70,8 @@ impl Names {
             .flat_map(|(base, new)| [(BASE.to_owned(), base.clone()), (NEW.to_owned(), new.clone())]);
         let rollout = self.rollout.iter().filter(|text| text.len() <= MAX_ANNOTATION_BYTES);
         let rollout = rollout.map(|text| (ROLLOUT.to_owned(), text.clone()));
-        let release = self.release.iter().map(|name| (REGISTERED_RELEASE.to_owned(), name.clone()));
         let named = keyed(VERSION, &self.versions).into_iter().chain(keyed(GROUP, &self.groups));
-        environment.chain(named).chain(pair).chain(rollout).chain(release).collect()
+        environment.chain(named).chain(pair).chain(rollout).collect()
     }
 
     /// Whether a release refers to what is registered under this name.

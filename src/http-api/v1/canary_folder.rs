@@ -24,17 +24,14 @@ use super::{
     registry::{self, Spec as _},
     releases::{
         canary::{self, Asked},
+        roll_back,
         submit::NO_PARTICIPANTS,
     },
 };
 use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope};
 use ab_releases::{DEFAULT_TENANT, tenant_of};
 use canary_releases::{Canary, Document, Transition, marks};
-use domain::release::{
-    command::Command,
-    lifecycle,
-    state::{Release, ReleaseState, Snapshot},
-};
+use domain::release::state::{Release, ReleaseState, Snapshot};
 use engine::{By, EngineError, audit::Actor};
 use protocol::canary_releases::{CanaryFolder, RegisteredRelease, ReleaseSpec};
 
@@ -226,9 +223,7 @@ async fn deprecate(ctx: &Context, canary: String, file: &str) -> Result<(), Engi
     match ctx.engine.read(PATIENCE, look).await? {
         Some(true) => {
             let Asked { by, .. } = asked(format!("its file {file} is gone"), false);
-            let (note, name) = (by.note.clone(), Some(by.actor.name()));
-            let abort = lifecycle::Command::Abort { release: canary, note, by: name };
-            ctx.engine.call(Command::Lifecycle(abort), by, PATIENCE).await?;
+            ctx.engine.call(roll_back(canary, &by), by, PATIENCE).await?;
         }
         Some(false) => {
             tracing::info!(

@@ -3,7 +3,7 @@
 use axum::{Json, http::StatusCode};
 
 use super::lookup::{ServiceRelease, find};
-use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::releases::check_note};
+use crate::{Context, context::PATIENCE, problem::Problem, scope::Scope, v1::releases};
 use domain::release::{command::Command, lifecycle, rollout, stages, state::ReleaseState};
 use engine::By;
 use protocol::ab_releases::ABRelease;
@@ -15,7 +15,7 @@ pub(super) async fn act(
     commands: Vec<Command>,
     by: By,
 ) -> Result<Json<ABRelease>, Problem> {
-    check_note(ctx, &found.recorded.release, &by).await?;
+    releases::check_note(ctx, &found.recorded.release, &by).await?;
     for command in commands {
         ctx.engine.call(command, by.clone(), PATIENCE).await?;
     }
@@ -62,8 +62,7 @@ pub(super) fn choose_winner(found: &ServiceRelease, which: usize) -> Option<Comm
 }
 
 pub(super) fn roll_back(found: &ServiceRelease, by: &By) -> Command {
-    let (note, by) = (by.note.clone(), Some(by.actor.name()));
-    Command::Lifecycle(lifecycle::Command::Abort { release: found.recorded.release.clone(), note, by })
+    releases::roll_back(found.recorded.release.clone(), by)
 }
 
 /// Lets everybody pass over these stages, which count from 0, and ends them for those who are in one.

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 
 use super::{
-    act::act,
+    act::{act, roll_back},
     if_match::{self, IfMatch},
 };
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     extract::{Acting, Path},
     problem::Problem,
 };
-use domain::release::{command::Command, lifecycle};
 use protocol::api::{self, Note, Release};
 
 /// Aborts a release: every child that may run the new version is told to go back.
@@ -31,7 +30,5 @@ pub(super) async fn handle(
     seen: IfMatch,
     Acting(by): Acting,
 ) -> Result<Json<Release>, Problem> {
-    let (note, name) = (by.note.clone(), Some(by.actor.name()));
-    let command = Command::Lifecycle(lifecycle::Command::Abort { release: id.clone(), note, by: name });
-    act(&ctx, &id, command, by, seen).await
+    act(&ctx, &id, roll_back(id.clone(), &by), by, seen).await
 }

@@ -6,6 +6,7 @@ use super::{changed, if_match::IfMatch, show};
 use crate::{Context, context::PATIENCE, problem::Problem};
 use domain::release::{
     command::{Command, Refusal},
+    lifecycle,
     state::Snapshot,
 };
 use engine::{By, EngineError, presentation::release::strategy_of};
@@ -27,6 +28,12 @@ pub(super) async fn act(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The command that aborts a release, with the note and the name of who does it.
+pub(in crate::v1) fn roll_back(release: String, by: &By) -> Command {
+    let (note, by) = (by.note.clone(), Some(by.actor.name()));
+    Command::Lifecycle(lifecycle::Command::Abort { release, note, by })
 }
 
 /// Refuses what is done without a note to a release that wants one. Whatever route acts on a release asks this first.

@@ -22,7 +22,7 @@ use axum::{
 };
 
 use super::{
-    act::check_note,
+    act::{check_note, roll_back},
     canary_content, show,
     submit::{self, How, NO_PARTICIPANTS, answered, submit_prepared},
     upload::Upload,
@@ -246,9 +246,8 @@ pub(super) async fn stands(ctx: &Context, id: &str, by: By) -> Result<(), Proble
         other => return other,
     };
     let note = Some("its registered release changed while it was submitted".to_owned());
-    let (release, name) = (id.to_owned(), Some(by.actor.name()));
-    let abort = lifecycle::Command::Abort { release, note: note.clone(), by: name };
-    ctx.engine.call(Command::Lifecycle(abort), By { note, ..by }, PATIENCE).await?;
+    let by = By { note, ..by };
+    ctx.engine.call(roll_back(id.to_owned(), &by), by, PATIENCE).await?;
     Err(problem)
 }
 
@@ -483,9 +482,7 @@ impl Existing {
                 Ok(None)
             }
             (Transition::Deprecated, Standing::Planned | Standing::UnderWay) => {
-                let (release, note) = (self.id.clone(), by.note.clone());
-                let abort = lifecycle::Command::Abort { release, note, by: Some(by.actor.name()) };
-                Ok(Some(("deprecated".to_owned(), vec![Command::Lifecycle(abort)])))
+                Ok(Some(("deprecated".to_owned(), vec![roll_back(self.id.clone(), by)])))
             }
         }
     }

@@ -30,7 +30,7 @@ mod strategy;
 pub(super) mod submit;
 pub(super) mod upload;
 
-pub(in crate::v1) use act::check_note;
+pub(in crate::v1) use act::{check_note, roll_back};
 
 use axum::extract::DefaultBodyLimit;
 use utoipa_axum::{

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 
 use super::{
-    act::act,
+    act::{act, roll_back},
     if_match::{self, IfMatch},
 };
 use crate::{
@@ -13,8 +13,7 @@ use crate::{
     extract::{Acting, Path, Query},
     problem::Problem,
 };
-use domain::release::{command::Command, lifecycle, rollout};
-use engine::By;
+use domain::release::{command::Command, rollout};
 use protocol::api::{self, Note, Release};
 
 #[derive(Debug, Deserialize)]
@@ -71,11 +70,6 @@ pub(super) async fn handle(
         Some(variation) => Command::Rollout(rollout::Command::PromoteVariation { release, variation }),
     };
     act(&ctx, &id, command, by, seen).await
-}
-
-fn roll_back(release: String, by: &By) -> Command {
-    let (note, by) = (by.note.clone(), Some(by.actor.name()));
-    Command::Lifecycle(lifecycle::Command::Abort { release, note, by })
 }
 
 /// Whether a release in memory has this as the stable variation of its service.
