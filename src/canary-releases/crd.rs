@@ -76,8 +76,7 @@ fn canary_release() -> Value {
         ("services[].ports[].protocol", json!({"enum": protocols})),
         ("services[].ports[].config", json!({"required": ["weight"]})),
         ("services[].ports[].config.weight", json!({"minimum": 0, "maximum": 100})),
-        // Free, so that what somebody writes there is refused rather than dropped: quantities are texts or numbers.
-        ("resources", json!({"maxProperties": 1, "x-kubernetes-preserve-unknown-fields": true})),
+        ("resources", resources()),
         ("transition", json!({"enum": ["", "Adopted", "Deprecated"]})),
     ];
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
@@ -134,6 +133,7 @@ fn release() -> Value {
         ("versions[].run{}.env", json!({"enum": Run::FORMS, "default": Run::FORMS[0]})),
         ("version", json!({"minimum": 1})),
         ("config", json!({"pattern": TEXT, "maxLength": MAX_CONFIG_BYTES})),
+        ("resources", resources()),
         ("name", json!({"maxLength": MAX_NAME})),
     ];
     let mut version = served(RELEASE, MAX_NAME, &limited::<ReleaseSpec>(&limits));
@@ -142,6 +142,11 @@ fn release() -> Value {
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ]);
     definition(RELEASE, "rel", &version)
+}
+
+/// Free, so that what somebody writes there is refused rather than dropped: quantities are texts or numbers.
+fn resources() -> Value {
+    json!({"maxProperties": 1, "x-kubernetes-preserve-unknown-fields": true})
 }
 
 fn protocols() -> impl Iterator<Item = &'static str> {

@@ -15,7 +15,7 @@ use protocol::{
         ReleaseVersion,
     },
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use traffic::desired::{Name, TlsEnd, is_path};
 
 use super::{
@@ -103,16 +103,20 @@ pub(super) fn canary(manifest: Manifest<CanaryReleaseSpec>) -> Result<Canary, Fa
         config.ok_or_else(|| Fault::new("spec.config", "it is text: put it in quotes, or behind |"))?;
     check_config(config)?;
     check_services(&spec.services)?;
-    let limits = limits(&spec)?;
+    let limits = limits(&spec.resources)?;
     let transition = Transition::named(&spec.transition)
         .ok_or_else(|| Fault::new("spec.transition", "it is Adopted or Deprecated, or left out"))?;
     Ok(Canary { name: metadata.name, spec, limits, transition, file: None })
 }
 
-/// What `resources` says: of what Kubernetes has there, what runtimes can hold.
-fn limits(spec: &CanaryReleaseSpec) -> Result<Resources, Fault> {
+/// What `resources` says, of a canary or of a release: of what Kubernetes has there, what runtimes can hold.
+///
+/// # Errors
+///
+/// The first field that can't be taken.
+pub(super) fn limits(resources: &Map<String, Value>) -> Result<Resources, Fault> {
     let mut limits = Resources::default();
-    for (key, value) in &spec.resources {
+    for (key, value) in resources {
         let field = format!("spec.resources.{}", plain(key));
         match key.as_str() {
             "limits" => {}
@@ -148,6 +152,15 @@ fn limits(spec: &CanaryReleaseSpec) -> Result<Resources, Fault> {
         }
     }
     Ok(limits)
+}
+
+/// What [`limits`] reads as these; nothing where there is none.
+pub(super) fn resources(limits: Resources) -> Map<String, Value> {
+    let limits = limits.quantities().into_iter();
+    let limits: Map<String, Value> =
+        limits.map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
+    let all = (!limits.is_empty()).then(|| ("limits".to_owned(), Value::Object(limits)));
+    all.into_iter().collect()
 }
 
 /// A key that somebody wrote, as part of a field's name.
@@ -282,6 +295,10 @@ pub fn check_release(spec: &ReleaseSpec) -> Result<(), Fault> {
         check_places(spec, &field, version)?;
     }
     version_of(spec, spec.version)?;
+    if !limits(&spec.resources)?.is_empty() && spec.versions.iter().all(|version| version.run.is_empty()) {
+        let why = "no version of it is started, so nothing here limits them: leave it out";
+        return Err(Fault::new("spec.resources", why));
+    }
     check_config(&spec.config)
 }
 

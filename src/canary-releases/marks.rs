@@ -13,7 +13,8 @@ pub const CANARY: &str = "canary-release";
 /// The version that the canary runs.
 pub const VERSION: &str = "version";
 
-/// What served when the canary was made, where that was started, of all its services: see [`crate::translate()`].
+/// What served when the canary was made, where that was started, of all its services, and what its release said of resources: see
+/// [`crate::translate()`].
 pub const BASE: &str = "canary-base";
 
 /// The file of the watched folder from which the canary came.

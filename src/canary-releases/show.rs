@@ -10,11 +10,11 @@ use protocol::{
     },
     time::rfc3339,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     Life, crd,
-    form::ROOT,
+    form::{ROOT, resources},
     parts::service_of,
     read::CANARY_RELEASE,
     status::status,
@@ -69,19 +69,15 @@ fn spec(adopted: Option<&ReleaseSpec>, life: &Life<'_>) -> CanaryReleaseSpec {
         path: path.unwrap_or_else(|| ROOT.to_owned()),
         config: Value::String(adopted.map(|of| of.config.clone()).unwrap_or_default()),
         services,
-        resources: resources(life.strategy),
+        resources: resources(limits(life.strategy)),
         transition: transition(life).to_owned(),
     }
 }
 
-/// What the canary may use, as its manifest said it, though perhaps in other units: the same of each part that is started.
-fn resources(strategy: &Strategy) -> Map<String, Value> {
+/// What the canary may use, by its manifest or by its release, though perhaps in other units: the same of each part that is started.
+fn limits(strategy: &Strategy) -> Resources {
     let run = |service: &Service| Some(service.runs.get(service.variations.get(1)?.name.as_str())?.limits);
-    let limits = strategy.services.iter().find_map(run).map(Resources::quantities).unwrap_or_default();
-    let limits: Map<String, Value> =
-        limits.into_iter().map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
-    let all = (!limits.is_empty()).then(|| ("limits".to_owned(), Value::Object(limits)));
-    all.into_iter().collect()
+    strategy.services.iter().find_map(run).unwrap_or_default()
 }
 
 /// A port with what the canary gets of its calls, in percent.

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Canary,
-    form::{MAX_TOGETHER, no_service, release_id, targets_of, version_of},
+    form::{MAX_TOGETHER, limits, no_service, release_id, resources, targets_of, version_of},
     marks,
     parts::{self, Part, asked_of, one, parts, weight_at},
     words::{listed, quoted},
@@ -79,17 +79,18 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     let stable = version_of(of, of.version)?;
     check_path(spec, of)?;
     let config = spec.config.as_str().unwrap_or_default();
-    // What serves keeps the limits that it has.
-    let (name, limits) = ("stable", Resources::default());
-    let stable = Side { name, version: stable, config: &of.config, limits };
-    let sides = [stable, Side { name: "canary", version: new, config, limits: canary.limits }];
+    let of_release = limits(&of.resources)?;
+    let own = Some(canary.limits).filter(|_| !spec.resources.is_empty());
+    let stable = Side { name: "stable", version: stable, config: &of.config, limits: of_release };
+    let new = Side { name: "canary", version: new, config, limits: own.unwrap_or(of_release) };
+    let sides = [stable, new];
     let shared = shared(spec, of, &sides)?;
     let mut services: Vec<&ReleaseService> = shared.iter().map(|part| part.service).collect();
     services.dedup_by(|one, other| one.name == other.name);
     if !canary.limits.is_empty() && !services.iter().any(|service| sides[1].run(service).is_some()) {
         let why = format!(
             "the targets of version {} run already, so nothing here limits them: leave it out",
-            new.version
+            spec.version
         );
         return Err(Fault::new("spec.resources", why));
     }
@@ -97,10 +98,10 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     let mut annotations = BTreeMap::from([
         (marks::CANARY, digest(canary)),
         (marks::RELEASE, of.name.clone()),
-        (marks::VERSION, new.version.to_string()),
+        (marks::VERSION, spec.version.to_string()),
     ]);
     let named = services.iter().map(|service| service.name.as_str());
-    annotations.extend(base_of(sides[0].version, named, &of.config).map(|base| (marks::BASE, base)));
+    annotations.extend(base_of(sides[0].version, named, of).map(|base| (marks::BASE, base)));
     annotations.extend(canary.file.clone().map(|file| (marks::FILE, file)));
     let annotations = json!(annotations);
     let mut text = format!("id: {name}\nname: {name}\nannotations: {annotations}\n");
@@ -117,7 +118,8 @@ pub fn translate(canary: &Canary, of: &ReleaseSpec, longest_id: usize) -> Result
     let folders =
         services.iter().flat_map(|service| sides.iter().filter_map(move |side| side.folder(service)));
     let folders = folders.collect();
-    let adopted = ReleaseSpec { version: new.version, config: config.to_owned(), ..of.clone() };
+    let resources = own.map_or_else(|| of.resources.clone(), resources);
+    let adopted = ReleaseSpec { version: spec.version, config: config.to_owned(), resources, ..of.clone() };
     Ok(Translated { id, text, adopted, folders })
 }
 
@@ -375,16 +377,19 @@ pub fn wanted(canary: &Canary, strategy: &Strategy) -> Result<Vec<u16>, Fault> {
     strategy.services.iter().map(wanted).collect()
 }
 
-/// What is started for the version that serves these services, and with which configuration: SHA-256, in hex; of several, of those of each.
-/// `None`: nothing is, they have targets.
+/// What is started for the version of a release that serves these services, with which configuration, and what its versions may use:
+/// SHA-256, in hex; of several, of those of each. `None`: nothing is started, they have targets, and nothing is said of what they may use.
 fn base_of<'s>(
     version: &ReleaseVersion,
     services: impl Iterator<Item = &'s str>,
-    config: &str,
+    of: &ReleaseSpec,
 ) -> Option<String> {
     let digest = |form: serde_json::Value| hex::encode(&Sha256::digest(form.to_string().as_bytes()));
     let runs = services.filter_map(|service| version.run.get(service));
-    let mut each: Vec<String> = runs.map(|run| digest(json!([version.version, run, config]))).collect();
+    let mut each: Vec<String> = runs.map(|run| digest(json!([version.version, run, of.config]))).collect();
+    // As they are meant: in which units they were written makes no difference.
+    let limits = limits(&of.resources).unwrap_or_default().quantities();
+    each.extend((!limits.is_empty()).then(|| digest(json!(limits))));
     if each.len() > 1 { Some(digest(json!(each))) } else { each.pop() }
 }
 
@@ -419,10 +424,11 @@ pub fn uneven_ports(canary: &Canary) -> Vec<(String, String)> {
     uneven.map(|asked| (asked.service.clone(), in_words(asked))).collect()
 }
 
-/// Whether the strategy of a canary still leads from what a release is to what it was to become.
+/// Whether the strategy of a canary still leads from what a release is to what it was to become. `adopted`: what that is.
 #[must_use]
 pub fn is_of(strategy: &Strategy, adopted: &ReleaseSpec, now: &ReleaseSpec) -> bool {
-    let expected = ReleaseSpec { version: now.version, config: now.config.clone(), ..adopted.clone() };
+    let (version, config, resources) = (now.version, now.config.clone(), now.resources.clone());
+    let expected = ReleaseSpec { version, config, resources, ..adopted.clone() };
     let Ok(stable) = version_of(now, now.version) else { return false };
     let found =
         strategy.services.iter().map(|part| Some((part, parts::service_of(&now.services, part.name())?)));
@@ -430,7 +436,7 @@ pub fn is_of(strategy: &Strategy, adopted: &ReleaseSpec, now: &ReleaseSpec) -> b
     let mut services: Vec<&str> = found.iter().map(|(_, of)| of.name.as_str()).collect();
     services.dedup();
     // Where something that was started listens no release says, so its content is compared.
-    let base = base_of(stable, services.into_iter(), &now.config);
+    let base = base_of(stable, services.into_iter(), now);
     let has_targets = |(part, of): &(&Service, &ReleaseService)| {
         let targets = part.variations.first().into_iter().flat_map(|variation| &variation.targets);
         targets.cloned().collect::<BTreeSet<_>>() == targets_of(stable, &of.name)

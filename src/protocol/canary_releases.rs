@@ -53,7 +53,7 @@ pub struct CanaryReleaseSpec {
     /// Whose calls are shared.
     #[serde(default)]
     pub services: Vec<CanaryService>,
-    /// What the canary may use: `limits` of `cpu` and `memory`.
+    /// What the canary may use: `limits` of `cpu` and `memory`. Absent: what its release says.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub resources: Map<String, Value>,
@@ -99,6 +99,7 @@ pub struct CanaryConfig {
 }
 
 /// What is registered as a release: its services, and where each version of it listens.
+// Digests of what canaries adopt are stored: absent, a new field must leave the JSON as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReleaseSpec {
@@ -114,6 +115,10 @@ pub struct ReleaseSpec {
     /// The configuration of the version that serves.
     #[serde(default)]
     pub config: String,
+    /// What its versions may use where they are started: `limits` of `cpu` and `memory`. A canary may say something else for itself.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub resources: Map<String, Value>,
     /// In a manifest `metadata.name` says it.
     #[serde(default)]
     pub name: String,

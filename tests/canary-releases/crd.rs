@@ -271,7 +271,7 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
 }
 
 /// How the reasons begin that no schema can have: rules between names, and between what a service and its ports say.
-const NOT_IN_A_SCHEMA: [&str; 16] = [
+const NOT_IN_A_SCHEMA: [&str; 17] = [
     "`metadata.name`: ",
     "`spec.name`: ",
     "`spec.routers`: a label has ",
@@ -288,6 +288,7 @@ const NOT_IN_A_SCHEMA: [&str; 16] = [
     "`spec.versions[0].run.chekout`: release shop has no service",
     "`spec.versions[0].run.checkout.path`: the name ",
     "`spec.resources.",
+    "`spec.resources`: no version of it is started",
 ];
 
 #[test]
@@ -379,7 +380,10 @@ fn a_schema_refuses_nothing_that_is_taken() {
         json!(["127.0.0.1:9101", "127.0.0.1:9102"]),
     ];
     let mut taken = 0;
-    for document in [checkout_2(10), resources, shop(), larger_shop(), routed, named, passing, running()] {
+    let limited = with(running(), "/spec/resources", json!({"limits": {"cpu": 1, "memory": "128Mi"}}));
+    for document in
+        [checkout_2(10), resources, shop(), larger_shop(), routed, named, passing, running(), limited]
+    {
         assert!(is_taken(&document), "{document:#}");
         let mut found = Vec::new();
         places(&document, "", &mut found);

@@ -409,6 +409,16 @@ pub(crate) fn release_rows() -> Vec<Row> {
             json!("\u{0}"),
             "`spec.config`: it has no control characters but line breaks and tabs".to_owned(),
         ),
+        (
+            "/spec/resources",
+            json!({"requests": {"cpu": "500m"}}),
+            "`spec.resources.requests`: nothing is set aside for anybody here: write what it may use at most as limits".to_owned(),
+        ),
+        (
+            "/spec/resources",
+            json!({"limits": {"cpu": "500m"}}),
+            "`spec.resources`: no version of it is started, so nothing here limits them: leave it out".to_owned(),
+        ),
     ]
 }
 

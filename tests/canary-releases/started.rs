@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use canary_releases::{MAX_RENDERED_BYTES, RunFolder, Translated, is_of, render, translate};
 use language::functions::Unpacked;
 use protocol::canary_releases::{ReleaseRun, ReleaseSpec};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     canary, checkout_2, release, running,
@@ -56,10 +56,90 @@ fn what_is_started_stands_in_the_strategy_under_a_name_of_its_own() {
     assert_eq!(told, [("checkout-stable", "shop/v2", hello, false), ("checkout-canary", "v3", hello, true)]);
 }
 
+/// The release `shop` with a version that is started and serves, and with these resources.
+fn serving(resources: Value) -> Value {
+    with(with(running(), "/spec/version", json!(2)), "/spec/resources", resources)
+}
+
+/// A canary of its version 3, which says nothing of resources.
+fn checkout_3() -> Value {
+    with(checkout_2(10), "/spec/version", json!(3))
+}
+
+#[test]
+fn what_a_release_says_of_resources_holds_for_all_that_is_started_of_it() {
+    let of = serving(json!({"limits": {"memory": "0.125Gi", "cpu": 0.5}}));
+    let stable = r#"- {"name":"stable","run":{"path":"checkout-stable","env":"program","limits":{"cpu":"500m","memory":"128Mi"}}}"#;
+    let canary = |limits: &str| {
+        format!(r#"- {{"name":"canary","run":{{"path":"checkout-canary","env":"image"{limits}}}}}"#)
+    };
+    // Who says nothing of it has what its release has, and who says something has nothing of that.
+    let own = |resources: Value| with(checkout_3(), "/spec/resources", resources);
+    let rows = [
+        (checkout_3(), r#","limits":{"cpu":"500m","memory":"128Mi"}"#, release(&of).resources),
+        (own(json!({})), r#","limits":{"cpu":"500m","memory":"128Mi"}"#, release(&of).resources),
+        (
+            own(json!({"limits": {"cpu": 2}})),
+            r#","limits":{"cpu":"2000m"}"#,
+            limits_of(json!({"cpu": "2000m"})),
+        ),
+        (own(json!({"limits": {}})), "", Map::new()),
+    ];
+    for (asked, limits, adopted) in rows {
+        let Translated { text, adopted: found, .. } = translated(&asked, &of);
+        assert_eq!(variations(&text), [stable, canary(limits).as_str()], "{asked}");
+        // What ran as the canary is what the release says of it then, and nothing else of the release has changed.
+        let before = release(&of);
+        assert_eq!((found.version, found.config.as_str()), (3, "greeting: hello\n"));
+        assert_eq!(
+            found,
+            ReleaseSpec { version: 3, config: found.config.clone(), resources: adopted, ..before }
+        );
+    }
+    // What has targets runs already, whoever serves.
+    let of_targets = with(of, "/spec/version", json!(1));
+    let Translated { text, adopted, .. } = translated(&checkout_2(10), &of_targets);
+    assert_eq!(variations(&text)[0], r#"- {"name":"stable","targets":["127.0.0.1:9101"]}"#);
+    assert_eq!(adopted.resources, release(&of_targets).resources);
+}
+
+fn limits_of(limits: Value) -> Map<String, Value> {
+    Map::from_iter([("limits".to_owned(), limits)])
+}
+
+#[test]
+fn a_canary_is_of_the_resources_that_its_release_had() {
+    let of = serving(json!({"limits": {"cpu": "500m"}}));
+    for of in [of.clone(), with(of, "/spec/version", json!(1))] {
+        let Translated { text, adopted, .. } = translated(&checkout_3(), &of);
+        let strategy = checked(&text);
+        let is = |resources: Value| {
+            is_of(&strategy, &adopted, &release(&with(of.clone(), "/spec/resources", resources)))
+        };
+        assert!(is(json!({"limits": {"cpu": "500m"}})));
+        assert!(is(json!({"limits": {"cpu": 0.5}})), "in other units it is the same");
+        for other in [json!({}), json!({"limits": {"cpu": 1}}), json!({"limits": {"memory": "128Mi"}})] {
+            assert!(!is(other.clone()), "{other}");
+        }
+    }
+}
+
 #[test]
 fn a_release_without_anything_to_start_becomes_the_strategy_that_it_became() {
     let text = translated(&checkout_2(10), &crate::shop()).text;
     assert!(!text.contains("canary-base") && !text.contains("run"), "{text}");
+}
+
+/// Digests of what is kept of these are stored.
+#[test]
+fn where_nothing_is_said_of_resources_what_is_kept_is_what_it_always_was() {
+    let of = release(&crate::shop());
+    let kept = r#"{"routers":{"env":"prod"},"services":[{"name":"checkout","path":"/","ports":[{"port":8080,"protocol":"HTTP"}]}],"versions":[{"version":1,"targets":{"checkout":["127.0.0.1:9101"]}},{"version":2,"targets":{"checkout":["127.0.0.1:9111"]}}],"version":1,"config":"greeting: hi\n","name":"shop"}"#;
+    assert_eq!(serde_json::to_string(&of).unwrap(), kept);
+    let Translated { text, adopted, .. } = translated(&checkout_3(), &serving(json!({})));
+    let base = "\"canary-base\":\"022aba12fd8d5fcf51d8155ae62cba63248ebbaf4affc6b680dbb66400ff8410\"";
+    assert!(text.contains(base), "{text}");
+    assert!(!serde_json::to_string(&adopted).unwrap().contains("resources"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use super::weight;
 use crate::cli::{
@@ -44,6 +45,7 @@ fn text_of(canary: &CanaryRelease, now: Timestamp) -> String {
     for (name, value) in [
         ("release", format!("{}, version {}", spec.release, spec.version)),
         ("service", services.join("; ")),
+        ("limits", limits(&spec.resources)),
         ("phase", status.phase.clone()),
         ("weight", weight(canary)),
         ("created", show::ago(Some(&metadata.creation_timestamp), now)),
@@ -64,6 +66,13 @@ fn text_of(canary: &CanaryRelease, now: Timestamp) -> String {
     });
     text.push('\n');
     text + &show::table(&["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"], rows)
+}
+
+/// `cpu 500m, memory 128Mi`.
+fn limits(resources: &Map<String, Value>) -> String {
+    let all = resources.get("limits").and_then(Value::as_object).into_iter().flatten();
+    let each = all.map(|(name, most)| format!("{name} {}", most.as_str().unwrap_or_default()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// `checkout at 8080 HTTP, 8443 HTTPS`.

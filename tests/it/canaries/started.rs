@@ -6,10 +6,10 @@ use language::functions::{Limits, unpack};
 use serde_json::{Value, json};
 
 use super::{
-    canary_of,
-    life::{registered, serves_alone, state, stored, told},
+    ADOPTED, DEPRECATED, canary_of,
+    life::{goes_back, registered, serves_alone, state, stored, told},
 };
-use crate::{ab::player::Player, world::Answer};
+use crate::{ab::player::Player, cli::registry::said, world::Answer};
 
 /// The release `shop`: version 1 has targets, the others are started. This one serves.
 fn shop(current: u8, archive: &str) -> String {
@@ -106,6 +106,45 @@ async fn what_is_started_comes_rendered_with_the_release_and_is_the_base_of_the_
         file("checkout-stable/static/a.txt", "{{ colour }}"),
     ];
     assert_eq!(files(&player, "checkout-3").await, expected);
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_as_the_canary_has_its_limits_as_the_release_and_so_does_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let player = able(folder.path()).await;
+    fs::create_dir_all(folder.path().join("checkout-canary")).unwrap();
+    fs::write(folder.path().join("checkout-canary/run.tmpl"), "#!/bin/sh\nexec serve {{ colour }}\n")
+        .unwrap();
+    let limited = canary(2, "  resources: {limits: {memory: 0.125Gi, cpu: 0.5}}\n");
+    player.world.submit(&limited).await.ok();
+    player.begins("checkout-2").await;
+    assert_eq!(registered(&player).await.get("resources"), None);
+    player.world.submit(&(limited + ADOPTED)).await.ok();
+    assert_eq!(registered(&player).await.get("resources"), None, "its router has yet to do it");
+    serves_alone(&player, "checkout-2").await;
+    let limits = json!({"limits": {"cpu": "500m", "memory": "128Mi"}});
+    assert_eq!(registered(&player).await["resources"], limits);
+    let shown = player.world.get("/api/v1/registered-releases/shop").await.ok().json();
+    assert_eq!((&shown["version"], &shown["resources"]), (&json!(2), &limits));
+
+    // Neither what serves nor what is tried is started without them.
+    player.world.submit(&canary(3, "")).await.ok();
+    player.begins("checkout-3").await;
+    let text = player.world.get("/api/v1/releases/checkout-3/strategy").await.ok().text();
+    for variation in ["stable", "canary"] {
+        let run = format!(
+            r#"{{"name":"{variation}","run":{{"path":"checkout-{variation}","env":"program","limits":{{"cpu":"500m","memory":"128Mi"}}}}}}"#
+        );
+        assert!(text.contains(&run), "{text}");
+    }
+    let seen = said(&player.world, folder.path(), &["canary", "show", "checkout-3"]).await;
+    assert!(seen.contains("  limits     cpu 500m, memory 128Mi\n"), "{seen}");
+    let before = stored(&player.world, ab_releases::DEFAULT_TENANT, "shop").await;
+    player.world.submit(&canary(3, DEPRECATED)).await.ok();
+    goes_back(&player, "checkout-3").await;
+    assert_eq!(state(&player, "checkout-3").await, "Aborted");
+    assert_eq!(stored(&player.world, ab_releases::DEFAULT_TENANT, "shop").await, before);
     player.world.stop().await;
 }
 
