@@ -2,15 +2,17 @@
 //!
 //! Whether something can be done is told by the functions that decide it: [`Snapshot::can`] calls the same checks over the same release as
 //! [`super::decide()`] does, so there is one list of rules, and a refusal has the words that whoever tries would hear. It reads a
-//! snapshot, so that whoever looks costs the engine nothing. One thing a snapshot doesn't have: what each child runs. So a retry of a release
+//! snapshot, so that whoever looks costs the engine nothing. So does [`Snapshot::would`], for commands that an operation has no word for, and for
+//! several that come one after the other. One thing a snapshot doesn't have: what each child runs. So a retry of a release
 //! that is over may still be refused because a later release changed the same functions and is over as well.
 
 use super::{
+    advance::advance,
     assignment::{Assignment, StepIndex},
-    command::{Decision, LastSeen, NoReply, Refusal},
+    command::{Command, Decision, LastSeen, NoReply, Refusal},
     gate::Gate,
     lifecycle, rollout, stages,
-    state::{Release, ReleaseState, Snapshot},
+    state::{Release, ReleaseRecord, ReleaseState, Snapshot, State},
 };
 use model::{ChildKey, Now};
 
@@ -71,6 +73,35 @@ impl Snapshot {
             Operation::Retry => self.can_retry(release).map(|()| Effect::Something),
         };
         decided.map_err(|why| refused(release, why))
+    }
+
+    /// What commands about a release of this snapshot would come to, one after the other, or why the first of them that is refused would be.
+    /// They are decided and applied, with all that follows, on a copy that nobody sees. It has this one release alone to look up, so it isn't
+    /// for what begins a release, or tries one again.
+    pub fn would(
+        &self,
+        seen: &dyn LastSeen,
+        release: &Release,
+        commands: &[Command],
+        now: Now,
+    ) -> Result<Effect, Refusal> {
+        let (key, digest) = (release.key, release.digest);
+        let mut copy = State { shared: self.clone(), ..State::default() };
+        copy.known.insert(release.id.clone(), ReleaseRecord { key, digest });
+        for command in commands {
+            let (_, mut answer) = advance(&mut copy, seen, command, now);
+            // The one before may have ended it, and what is over leaves memory.
+            if matches!(answer, Err(NoReply::Missing(_)))
+                && let Some(ended) = copy.take_closed().remove(&key)
+            {
+                let then = Box::new(command.clone());
+                let recalled = Command::Recalled { release: Box::new(ended), then };
+                (_, answer) = advance(&mut copy, seen, &recalled, now);
+            }
+            answer.map_err(|why| refused(release, why))?;
+        }
+        let is_as_it_was = copy.find(key).is_some_and(|found| found.tag() == release.tag());
+        Ok(something(!is_as_it_was))
     }
 
     /// Whom an extension would take in now, each with its agents, or why there can't be one. It plans the release anew.

@@ -6,6 +6,7 @@ use domain::release::{
     advance,
     command::{Command, Refusal, Reply},
     lifecycle, members,
+    operation::Effect,
     parent::{ParentOffer, led},
     rollout, stages,
 };
@@ -57,7 +58,7 @@ fn chooses(stage: &str, new: u16) -> Command {
 }
 
 fn choose(world: &mut World, stage: &str, new: u16) -> Result<(), Refusal> {
-    world.command(&chooses(stage, new)).map(|_| ())
+    world.carry_out("s", &[chooses(stage, new)])
 }
 
 /// Why it is refused; nothing is left behind by that.
@@ -297,6 +298,48 @@ fn a_release_that_is_planned_once_more_has_the_shares_that_were_chosen() {
     assert_eq!(usize::from(world.assignment("s", &router).facts), release.facts.len());
 }
 
+/// What adopts a canary: it goes on, its stage is passed over, and whatever is closed opens.
+fn adopts() -> [Command; 3] {
+    let release = || "s".to_owned();
+    let skip = stages::Command::Skip { release: release(), stage: "canary".to_owned() };
+    [
+        Command::Lifecycle(lifecycle::Command::Resume { release: release() }),
+        Command::Stages(skip),
+        Command::Rollout(rollout::Command::Promote { release: release() }),
+    ]
+}
+
+#[test]
+fn what_is_done_one_after_the_other_comes_to_what_was_said_of_all_of_it() {
+    let (mut world, _) = in_the_first_stage(&tenth());
+    world.pause("s");
+    let [_, rest @ ..] = adopts();
+    let why = world.carry_out("s", &rest).unwrap_err();
+    assert!(matches!(why, Refusal::WrongState { state: "Paused", .. }), "it has to go on before: {why}");
+    let before = world.release("s").clone();
+    assert_eq!(world.would("s", &adopts()), Ok(Effect::Something));
+    assert_eq!(*world.release("s"), before, "nothing is done by asking");
+    world.carry_out("s", &adopts()).unwrap();
+    assert_eq!(world.would("s", &adopts()), Ok(Effect::Nothing), "it is so already");
+    let abort =
+        Command::Lifecycle(lifecycle::Command::Abort { release: "s".to_owned(), note: None, by: None });
+    world.carry_out("s", &[abort]).unwrap();
+    assert!(matches!(world.carry_out("s", &adopts()), Err(Refusal::WrongState { .. })));
+}
+
+/// What ends a release may be the first of several.
+#[test]
+fn what_ends_by_the_first_of_several_is_over_for_the_others() {
+    let text = lasting("approval: before_rollout, on_failure: pause", &["A", "B"], "A: 90, B: 10");
+    let (mut world, routers) = in_the_first_stage(&text);
+    for router in &routers {
+        world.report(router, "s", summary("canary", Failure)).unwrap();
+    }
+    assert_eq!(world.state_of("s"), "Paused");
+    let why = world.carry_out("s", &adopts()).unwrap_err();
+    assert!(matches!(why, Refusal::WrongState { state: "DoneWithFailures", .. }), "{why}");
+}
+
 /// Three services that are shared together until somebody says otherwise.
 fn together() -> String {
     let service = |name: &str, port: u16| {
@@ -325,7 +368,7 @@ fn together() -> String {
 
 fn choose_all<const N: usize>(world: &mut World, shares: [(&str, u16); N]) -> Result<(), Refusal> {
     let (release, shares) = ("s".to_owned(), told(shares));
-    world.command(&Command::Rollout(rollout::Command::ChooseShares { release, shares })).map(|_| ())
+    world.carry_out("s", &[Command::Rollout(rollout::Command::ChooseShares { release, shares })])
 }
 
 /// Passes a stage, as whoever waits for nothing in it.

@@ -15,7 +15,9 @@ use domain::{
         assignment::Assignment,
         change::Change,
         command::{Command, Form, LastSeen, NoReply, Offer, Refusal, Reply},
-        lifecycle, members, rollout,
+        lifecycle, members,
+        operation::Effect,
+        rollout,
         settings::Settings,
         stages,
         state::{Release, State},
@@ -95,6 +97,23 @@ impl World {
             self.calls.0.insert(*key, self.now.served_ms);
         }
         answer
+    }
+
+    /// What commands about a release in memory would come to, one after the other.
+    pub fn would(&self, release: &str, commands: &[Command]) -> Result<Effect, Refusal> {
+        let snapshot = self.state.snapshot();
+        let release = snapshot.release_by_id(release).expect("it is in memory");
+        snapshot.would(&self.calls, release, commands, self.now)
+    }
+
+    /// Carries out commands about a release in memory, up to the first that is refused. They come to what they would.
+    pub fn carry_out(&mut self, release: &str, commands: &[Command]) -> Result<(), Refusal> {
+        let (would, before) = (self.would(release, commands), self.release(release).tag());
+        let done = commands.iter().try_for_each(|command| self.command(command).map(drop));
+        let is_as_it_was = self.release(release).tag() == before;
+        let effect = if is_as_it_was { Effect::Nothing } else { Effect::Something };
+        assert_eq!(would, done.clone().map(|()| effect), "{commands:?}");
+        done
     }
 
     fn advance(&mut self, command: &Command) -> Result<Reply, NoReply> {
