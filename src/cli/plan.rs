@@ -14,10 +14,12 @@ use super::{
     failure::Failure,
     printable::{Passes, Printable},
     release::submit::{body, refused, rendered},
-    required_calls, show,
+    required_calls,
+    routing::form::percent,
+    show,
     source::{Source, SourceSpec},
 };
-use protocol::api::{Plan, PlannedChild, PlannedGroup, WithoutSurface};
+use protocol::api::{Plan, PlannedCanary, PlannedChild, PlannedGroup, PlannedShare, WithoutSurface};
 
 /// Children asked for at once.
 const PAGE: usize = 1_000;
@@ -32,13 +34,14 @@ const GREY: &str = "#999999";
 /// Show who would take part in a release and in which wave, and why the others would not.
 ///
 /// Nothing happens: the manager plans the release on the children that it has now. Of a manifest of kind CanaryRelease it plans
-/// the strategy that this becomes.
+/// the strategy that this becomes. If the canary is there already, it says what submitting
+/// the manifest would change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     choirmaster plan releases/area.yml\n  \
     choirmaster plan releases/area.yml --all --limit 1000\n  \
     choirmaster plan releases/waves.yml --geojson plan.geojson\n  \
-    choirmaster plan checkout-2.yml                        what a canary begins with")]
+    choirmaster plan checkout-2.yml                        what a canary begins with, or becomes")]
 pub struct Args {
     /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
     #[arg(value_name = "FILE|DIR")]
@@ -116,6 +119,11 @@ impl PlanRequest<'_> {
 }
 
 fn text_of(plan: &Plan, all: bool) -> String {
+    if let Some(canary) = &plan.canary {
+        let all =
+            if all { format!("\n{}{}", list(plan), show::rest(plan.next.is_some())) } else { String::new() };
+        return outlook(plan, canary) + &all;
+    }
     let mut text = summary(plan);
     text.push_str(&remarks(plan));
     if !plan.stages.is_empty() {
@@ -135,6 +143,21 @@ fn text_of(plan: &Plan, all: bool) -> String {
         let rest = show::rest(plan.next.is_some()).to_owned();
         text.extend(["\n".to_owned(), list(plan), rest]);
     }
+    text
+}
+
+/// What would become of a canary that is there.
+fn outlook(plan: &Plan, PlannedCanary { changed, shares, follows }: &PlannedCanary) -> String {
+    let would = match changed {
+        Some(changed) => format!("would be changed: {}", show::one_line(changed)),
+        None => "nothing would change".to_owned(),
+    };
+    let mut text = format!("{} is there already, and {would}\n", plan.id);
+    for PlannedShare { part, from, to } in shares {
+        let part = show::one_line(part);
+        text.extend([format!("  calls to {part}: {} now, {} then\n", percent(*from), percent(*to))]);
+    }
+    text.extend(follows.iter().map(|sentence| format!("  {}\n", show::one_line(sentence))));
     text
 }
 

@@ -154,8 +154,8 @@ fn manifest(source: &Source) -> ValidationReport {
         Ok(Document::Canary(canary)) => {
             let (release, version) = (&canary.spec.release, canary.spec.version);
             let note = format!(
-                "whether release {release} is registered, and has version {version} and its service, is known to the manager alone: \
-                 `choirmaster plan` asks it"
+                "whether release {release} is registered, and has version {version} and its service, and what becomes of a canary that is there \
+                 already, is known to the manager alone: `choirmaster plan` asks it"
             );
             (Vec::new(), vec![note])
         }

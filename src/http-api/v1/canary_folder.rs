@@ -23,9 +23,8 @@ use super::{
     page,
     registry::{self, Spec as _},
     releases::{
-        canary::{self, Asked},
+        canary::{self, Asked, Next},
         roll_back,
-        submit::NO_PARTICIPANTS,
     },
 };
 use crate::{Context, context::PATIENCE, extract::Query, problem::Problem, scope::Scope};
@@ -172,32 +171,34 @@ async fn register(ctx: &Context, file: &str, spec: &ReleaseSpec, is_news: bool) 
 }
 
 async fn submit(ctx: &Context, file: String, canary: &Canary, is_news: bool) -> Result<Outcome, Problem> {
-    let (note, name) = (note(&file), &canary.name);
+    let asked = asked(note(&file), false);
     let canary = Canary { file: Some(file), ..canary.clone() };
-    let state = canary::state(ctx, name).await?;
-    let begins = state.as_ref().is_none_or(|state| *state == NO_PARTICIPANTS);
-    let is_paused = state.is_some_and(|state| state.pause().is_some());
-    let (_, would) = canary::canary_release(ctx, &canary, asked(note.clone(), true)).await?;
-    let nobody = || {
-        let why = format!(
-            "nobody could take part in {name}: it begins once a router fits the labels of its release"
-        );
-        Ok(Outcome::Waiting(why))
-    };
-    if begins && would.participants == 0 {
-        return nobody();
+    match Next::of(ctx, &canary, &asked).await? {
+        Next::Begins(beginning) => {
+            let ready = beginning.prepare(ctx, &asked).await?;
+            let could_begin =
+                ready.submit(ctx, &Asked { dry_run: true, ..asked.clone() }).await?.1.participants > 0;
+            if could_begin && ready.submit(ctx, &asked).await?.1.participants > 0 {
+                return Ok(Outcome::Applied);
+            }
+            let why = format!(
+                "nobody could take part in {}: it begins once a router fits the labels of its release",
+                canary.name
+            );
+            Ok(Outcome::Waiting(why))
+        }
+        Next::Goes(onward) if onward.is_done() => Ok(Outcome::Applied),
+        Next::Goes(onward) => {
+            if onward.is_paused() && !is_news && canary.transition != Transition::Deprecated {
+                let why = format!(
+                    "canary release {} is paused: that stays so until somebody resumes it, or the file changes",
+                    canary.name
+                );
+                return Ok(Outcome::Waiting(why));
+            }
+            onward.carry_out(ctx, &asked.by).await.map(|()| Outcome::Applied)
+        }
     }
-    if !begins && would.changed.is_none() {
-        return Ok(Outcome::Applied);
-    }
-    if is_paused && !is_news && canary.transition != Transition::Deprecated {
-        let why = format!(
-            "canary release {name} is paused: that stays so until somebody resumes it, or the file changes"
-        );
-        return Ok(Outcome::Waiting(why));
-    }
-    let (_, done) = canary::canary_release(ctx, &canary, asked(note, false)).await?;
-    if begins && done.participants == 0 { nobody() } else { Ok(Outcome::Applied) }
 }
 
 /// A canary is refused for good if its name is taken, or if it is over or on its way back.

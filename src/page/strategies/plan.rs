@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::{map::planned, text};
-use protocol::api::{Plan, PlannedExclusion, PlannedMetric, PlannedWave};
+use protocol::api::{Plan, PlannedCanary, PlannedExclusion, PlannedMetric, PlannedWave};
 
 pub fn shown(plan: &Plan) -> Markup {
     html! {
@@ -16,6 +16,10 @@ pub fn shown(plan: &Plan) -> Markup {
                 "."
                 @if plan.silent > 0 { " " (text::count(plan.silent.into(), "is silent and comes", "are silent and come")) " last." }
                 @if plan.busy > 0 { " " (text::count(plan.busy.into(), "has", "have")) " a part in another release first." }
+            }
+            @if let Some(PlannedCanary { changed, follows, .. }) = &plan.canary {
+                p { "It is there already: " @if let Some(changed) = changed { (changed) } @else { "nothing would change" } "." }
+                @for sentence in follows { p { (sentence) "." } }
             }
             @if let Some(parent) = &plan.forwards_to { p { "It would be handed to " bdi { (parent) } "." } }
             @if !plan.waits_for.is_empty() {

@@ -18,8 +18,8 @@ pub use self::intent::{Intent, IntentAnswer, IntentAnswers, Intents};
 pub use self::listed::{OpenOf, Progress, ReleaseLine, ReleasePage};
 pub use self::map::{MapArea, MapAreas, MapCell, MapCells, MapChild, PlannedMap};
 pub use self::plan::{
-    Plan, PlannedAlpha, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup, PlannedMetric,
-    PlannedPoint, PlannedStage, PlannedWave, WithoutSurface,
+    Plan, PlannedAlpha, PlannedCanary, PlannedChild, PlannedCondition, PlannedExclusion, PlannedGroup,
+    PlannedMetric, PlannedPoint, PlannedShare, PlannedStage, PlannedWave, WithoutSurface,
 };
 
 pub use self::tenant::{NewLimits, NewTenant, Tenant, TenantLimits, TenantRoom, TenantUser};

@@ -148,8 +148,34 @@ pub struct Plan {
     /// Children whose areas have no surface, so that no target meets them. `None` where there are none, or no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_surface: Option<WithoutSurface>,
+    /// What the submission of a manifest would do to its canary, which is there already; `None`: it isn't, and begins. With it, `participants`
+    /// and `children` are those that have a part in it as long as it isn't over, and `stages` have the shares that it would have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<PlannedCanary>,
     /// Warnings of the strategy's check.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// What the submission of a manifest would do to its canary.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct PlannedCanary {
+    /// What `changed` of the submission would say, as `weight 30` or `adopted`; `None`: nothing would change.
+    pub changed: Option<String>,
+    /// Each part whose share of the calls changes.
+    pub shares: Vec<PlannedShare>,
+    /// What follows, in order, a sentence each.
+    pub follows: Vec<String>,
+}
+
+/// Another share of the calls for a part of a canary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedShare {
+    /// A service, or one of its ports, as routers call it.
+    pub part: String,
+    /// Percent of its calls that the canary gets before, where a router has begun it.
+    pub from: f64,
+    /// Percent that it gets then.
+    pub to: f64,
 }
 
 /// Children that report an area without surface.

@@ -193,8 +193,17 @@ async fn what_becomes_of_another_weight_is_told() {
     player.begins("checkout-2").await;
     let heavier = "release submit heavier.yml";
     let dry = "release submit heavier.yml --dry-run";
-    let seen = all(&player, folder.path(), &[dry, heavier, heavier]).await;
+    let lines =
+        ["plan heavier.yml", dry, heavier, heavier, "plan heavier.yml", "plan adopted.yml", "plan other.yml"];
+    let other = canary(2, "").replace("colour: 2", "colour: 3");
+    fs::write(folder.path().join("other.yml"), other).unwrap();
+    let seen = all(&player, folder.path(), &lines).await;
     insta::assert_snapshot!(seen, @r"
+    $ plan heavier.yml
+    checkout-2 is there already, and would be changed: weight 30
+      calls to checkout: 10 % now, 30 % then
+      1 router is told at once
+    (0)
     $ release submit heavier.yml --dry-run
     checkout-2 (dry run): weight 30
     (0)
@@ -205,6 +214,19 @@ async fn what_becomes_of_another_weight_is_told() {
     $ release submit heavier.yml
     checkout-2 is there already, with the same content: 1 child takes part
     (0)
+    $ plan heavier.yml
+    checkout-2 is there already, and nothing would change
+    (0)
+    $ plan adopted.yml
+    checkout-2 is there already, and would be changed: adopted
+      calls to checkout: 30 % now, 100 % then
+      1 router is told at once
+      its routers ask the canary once more, and give it all calls
+      when all have, version 2 is that of release shop, with the canary's config
+    (0)
+    $ plan other.yml
+    error: canary release checkout-2 is there with another release, version, path, config, services or resources: only weights and transition change
+    (1)
     ");
     player.world.stop().await;
 }

@@ -5,6 +5,7 @@ mod command_line;
 mod folder;
 mod kills;
 mod life;
+mod plan;
 pub mod several;
 mod started;
 mod status;

@@ -143,6 +143,16 @@ async fn several_begin_change_and_are_adopted_as_one() {
     for part in &PARTS[1..] {
         assert!(player.walks("both-2", &format!("canary of {part}")).await, "{part} waits for nobody");
     }
+    let planned = player.world.submit_to("/api/v1/plan", &both([20, 40, 0], "")).await.ok().json();
+    let share = |part: &str, from: f64, to: f64| json!({"part": part, "from": from, "to": to});
+    assert_eq!(
+        planned["canary"],
+        json!({
+            "changed": "weight 20 of checkout.8080, weight 0 of pay",
+            "shares": [share("checkout.8080", 10.0, 20.0), share("pay", 5.0, 0.0)],
+            "follows": ["1 router is told at once"],
+        })
+    );
     assert_eq!(
         told(&weigh(&player, [20, 40, 0]).await),
         (200, json!(false), json!("weight 20 of checkout.8080, weight 0 of pay"))

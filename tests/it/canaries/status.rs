@@ -340,7 +340,10 @@ async fn a_manifest_is_planned_as_the_strategy_that_it_becomes() {
     assert_eq!(player.world.get(CANARIES).await.ok().json()["items"], json!([]), "nothing is created");
     for (manifest, why) in [
         (canary(7, ""), "`spec.version`: release shop has no version 7; it has 1, 2"),
-        (canary(2, ADOPTED), "`spec.transition`: a plan shows what a canary begins with: leave it out"),
+        (
+            canary(2, ADOPTED),
+            "`spec.transition`: there is no canary release checkout-2 that could be adopted: leave it out, and it is created",
+        ),
     ] {
         assert_eq!(plan(&manifest).await.problem(), format!("422 /problems/invalid-field: {why}"));
     }

@@ -30,7 +30,7 @@ pub(super) async fn start() -> Player {
 }
 
 /// The same, with a canary that has begun with a tenth of the calls.
-async fn under_way() -> Player {
+pub(super) async fn under_way() -> Player {
     let player = start().await;
     player.world.submit(&canary(2, "")).await.ok();
     player.begins("checkout-2").await;

@@ -89,13 +89,40 @@ pub fn plan(
     let plan = plan::plan_of(strategy, state, |child, _| {
         liveness_check::of_child(state, seen, &told.0, limits, child, now)
     });
+    let mut form = shown(state, strategy, asked, &plan);
+    form.not_asked = not_asked(state, &told.1);
+    form.waits_for = waits_for(state, strategy, now);
     let partly = (plan.partly.len() <= MAX_CLIPPED).then(|| {
         let member = |at: &u32| state.children.get(plan.members[*at as usize])?.area.clone();
         plan.partly.iter().filter_map(member).collect()
     });
+    Planned { form, partly, bounds: state.children.areas().bounds(), reporting: reporting(state, &plan) }
+}
+
+/// Of a release that was submitted already: who has a part in it, and nobody else. Who would take part by now is no question any more, and
+/// in one that is over nobody has.
+pub fn under_way(state: &Snapshot, id: &str, strategy: &Strategy, asked: AskedListing) -> api::Plan {
+    let release = state.release_by_id(id).filter(|release| !release.state.is_over());
+    let mut plan = Plan::default();
+    for child in release.into_iter().flat_map(|release| release.assignments.keys()) {
+        plan.members.push(*child);
+        plan.participants.children += 1;
+        let agents = state.children.get(*child).map_or(0, Child::counted_agents);
+        plan.participants.agents += u64::from(agents);
+        plan.participants.km2 += state.children.areas().get(*child).map_or(0.0, plan::Entry::km2);
+    }
+    let children = match asked.children {
+        ShownChildren::None => ShownChildren::None,
+        ShownChildren::Participants | ShownChildren::All => ShownChildren::Participants,
+    };
+    shown(state, strategy, &AskedListing { children, ..asked }, &plan)
+}
+
+/// What a plan says by itself, without what takes long to find.
+fn shown(state: &Snapshot, strategy: &Strategy, asked: &AskedListing, plan: &Plan) -> api::Plan {
     let (children, next) = match asked.children {
         ShownChildren::None => (Vec::new(), None),
-        ShownChildren::Participants | ShownChildren::All => Listing::new(state, strategy, &plan).page(asked),
+        ShownChildren::Participants | ShownChildren::All => Listing::new(state, strategy, plan).page(asked),
     };
     let by_wave = plan.by_wave();
     let waves = plan.waves.iter().zip(by_wave).enumerate();
@@ -107,7 +134,7 @@ pub fn plan(
         (Some(Group::Routers), Some(last)) => plan.waves.get(last).map_or(0, |wave| wave.agents),
         _ => 0,
     };
-    let form = api::Plan {
+    api::Plan {
         id: strategy.id.to_string(),
         order: strategy.rollout.as_ref().map(|rollout| rollout.order.word().name().to_owned()),
         participants: group(&plan.participants),
@@ -115,10 +142,10 @@ pub fn plan(
         target_km2: None,
         forwards_to: None,
         beyond_km2: None,
-        partial: partial(strategy, &plan),
+        partial: partial(strategy, plan),
         busy: plan.busy,
         silent: plan.liveness_checks.iter().map(|liveness| liveness.silent).fold(0, u32::saturating_add),
-        not_asked: not_asked(state, &told.1),
+        not_asked: Vec::new(),
         waves: waves
             .map(|(at, (wave, (children, agents)))| PlannedWave {
                 wave: at as u32 + 1,
@@ -138,14 +165,14 @@ pub fn plan(
             .iter()
             .map(|(why, tally)| PlannedExclusion { reason: why.text(strategy), group: group(tally) })
             .collect(),
-        waits_for: waits_for(state, strategy, now),
+        waits_for: Vec::new(),
         children,
         next,
-        map: asked.map.as_ref().map(|scope| planned(state, scope, strategy, &plan)),
+        map: asked.map.as_ref().map(|scope| planned(state, scope, strategy, plan)),
         without_surface: without_surface(state, strategy),
+        canary: None,
         warnings: Vec::new(),
-    };
-    Planned { form, partly, bounds: state.children.areas().bounds(), reporting: reporting(state, &plan) }
+    }
 }
 
 /// Agents of whose stages, or of whose managers' stages, there are reports while they go on.
@@ -290,6 +317,7 @@ impl<'a> Listing<'a> {
         let wave = member.filter(|_| !self.plan.waves.is_empty()).map(|at| self.plan.wave(at) as u32 + 1);
         let last = |at| (0..self.plan.waves.len()).find(|wave| self.plan.quota(at, *wave) == agents);
         let releases = record.open.iter().filter_map(|release| self.state.release(*release));
+        let releases = releases.filter(|release| release.id != self.strategy.id);
         let names = releases.map(|release| tenant::named(self.strategy.tenant(), &release.id).to_owned());
         PlannedChild {
             child: record.id.to_string(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Request, State},
 };
 use serde::Deserialize;
@@ -16,14 +16,16 @@ use super::{
 };
 use crate::{
     Context,
+    auth::CallingOperator,
     context::PATIENCE,
-    extract::Query,
+    extract::{Query, acting},
     problem::{self, Problem},
     scope::Scope,
     v1::{
         page,
         releases::{
-            advice, canary,
+            advice,
+            canary::{self, Asked, Next, Onward, may_approve},
             submit::{self, Prepared, SubmissionParts},
             upload::{self, Upload},
         },
@@ -33,7 +35,7 @@ use domain::release::{liveness_check::ReportedLiveness, state};
 use engine::{EngineError, questions};
 use language::Strategy;
 use model::ChildKey;
-use protocol::api::{self, Plan};
+use protocol::api::{self, Note, Plan};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
@@ -56,24 +58,30 @@ pub(super) struct Parameters {
 /// Plans a release: who would take part, in which wave, and why the others would not. Changes nothing.
 ///
 /// Each page is planned anew, on the children as they are then.
+///
+/// Of a `CanaryRelease` that is there already it says who has a part in it, and what its submission would do: `canary`. What that would be
+/// refused for, this is refused for.
 #[utoipa::path(post, path = "/api/v1/plan", operation_id = "plan_release", tag = "releases",
     params(Parameters),
     request_body(content((String = "application/yaml"), (SubmissionParts = "multipart/form-data")),
         description = "The strategy, alone or with a zip of its functions, as it would be submitted; or a manifest of `kind: CanaryRelease` \
-            alone, for the strategy that it becomes."),
+            alone, for the strategy that it becomes, or for what its submission would do."),
     responses(
         (status = 200, body = Plan),
         (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too large."),
         (status = 422, body = api::Problem, content_type = "application/problem+json",
             description = "The strategy has faults; all are listed. Or a field of a CanaryRelease can't be taken; it is named."),
+        (status = 409, body = api::Problem, content_type = "application/problem+json",
+            description = "A CanaryRelease is there with other content, or is not in a state for its transition or for another weight."),
     ))]
 pub(super) async fn handle(
     State(ctx): State<Context>,
+    operator: Option<Extension<CallingOperator>>,
     caller: Scope,
     Query(parameters): Query<Parameters>,
     request: Request,
 ) -> Result<Json<Plan>, Problem> {
-    let scope = caller.acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
+    let scope = caller.clone().acting_for(&ctx.view().tenants, parameters.tenant.as_deref())?;
     let asked = AskedListing {
         children: match parameters.children.as_deref() {
             None | Some("none") => ShownChildren::None,
@@ -86,10 +94,21 @@ pub(super) async fn handle(
         after: page::after(parameters.after.as_deref())?.map(ChildKey),
         limit: page::limit(parameters.limit)? as usize,
     };
+    let (upload, operator) = (upload::read(&ctx, request).await?, operator.as_deref());
+    let (by, may_approve) = (acting(operator, Note::default())?, may_approve(operator));
+    let submission = Asked { dry_run: true, by, scope: scope.clone(), caller, may_approve };
+    let (upload, of_manifest) = match canary::planned(&ctx, &upload, &submission).await? {
+        None => (upload, None),
+        Some(Next::Begins(beginning)) => {
+            let (made, warnings) = beginning.strategy(&ctx, &scope).await?;
+            (made, Some(warnings))
+        }
+        Some(Next::Goes(onward)) => return under_way(&ctx, &onward, asked).await.map(Json),
+    };
     let (strategy, warnings) = match &asked.after {
         // What was found of it was said with the first page.
-        Some(_) => (look(&ctx, &scope, request).await?, Vec::new()),
-        None => check(&ctx, &scope, request).await?,
+        Some(_) => (look(&ctx, &scope, upload).await?, Vec::new()),
+        None => check(&ctx, &scope, upload, of_manifest).await?,
     };
     let told = liveness_checks(&ctx, &strategy).await?;
     let is_first = asked.after.is_none();
@@ -138,13 +157,23 @@ async fn liveness_checks(
     Ok((told, unheard))
 }
 
-/// All that a submission would have to pass, and what is odd about it.
+/// Of a canary that is there: who has a part in it, and what its submission would do.
+async fn under_way(ctx: &Context, onward: &Onward, asked: AskedListing) -> Result<Plan, Problem> {
+    let canary = onward.outlook(ctx).await?;
+    let (id, strategy) = (onward.id().to_owned(), onward.strategy());
+    let look = move |state: &state::Snapshot| form::under_way(state, &id, &strategy, asked);
+    let plan = ctx.engine.read_apart(PATIENCE, look).await?;
+    Ok(Plan { canary: Some(canary), ..plan })
+}
+
+/// All that a submission would have to pass, and what is odd about it. `of_manifest`: what is odd about the manifest that became the
+/// strategy.
 async fn check(
     ctx: &Context,
     scope: &Scope,
-    request: Request,
+    upload: Upload,
+    of_manifest: Option<Vec<api::Diagnostic>>,
 ) -> Result<(Arc<Strategy>, Vec<api::Diagnostic>), Problem> {
-    let (upload, of_manifest) = strategy_of(ctx, scope, request).await?;
     let (preparing, whose) = (ctx.clone(), scope.clone());
     let prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &whose)).await??;
     let Prepared { submission, mut warnings, places, .. } = prepared;
@@ -159,24 +188,10 @@ async fn check(
 }
 
 /// The strategy alone.
-async fn look(ctx: &Context, scope: &Scope, request: Request) -> Result<Arc<Strategy>, Problem> {
-    let (upload, _) = strategy_of(ctx, scope, request).await?;
+async fn look(ctx: &Context, scope: &Scope, upload: Upload) -> Result<Arc<Strategy>, Problem> {
     let settings = Arc::clone(&ctx.settings);
     let checked =
         ctx.in_turn(move || language::check_submission_at(&upload.strategy, &settings.site)).await?;
     let strategy = checked.strategy.ok_or_else(|| Problem::invalid_strategy(&checked.diagnostics))?;
     scope.bind(strategy).map(Arc::new)
-}
-
-/// What is to be planned, and what is odd about the manifest that became it; `None`: it was none.
-async fn strategy_of(
-    ctx: &Context,
-    scope: &Scope,
-    request: Request,
-) -> Result<(Upload, Option<Vec<api::Diagnostic>>), Problem> {
-    let upload = upload::read(ctx, request).await?;
-    Ok(match canary::strategy_of(ctx, scope, &upload).await? {
-        Some((made, warnings)) => (made, Some(warnings)),
-        None => (upload, None),
-    })
 }

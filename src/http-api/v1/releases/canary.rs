@@ -10,10 +10,7 @@
 //! A weight is the share of a stage, one for each part of a canary. Other weights change these in place: whoever gives out the calls is told at
 //! once, of all that change in one answer, and what follows is as before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Json,
@@ -21,10 +18,13 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
+pub(in crate::v1) use super::canary_steps::{Asked, Onward, may_approve};
+
 use super::{
-    act::{check_note, roll_back},
-    canary_content, show,
-    submit::{self, How, NO_PARTICIPANTS, answered, submit_prepared},
+    act::roll_back,
+    canary_content,
+    canary_steps::{Answer, Existing, IN_USE, Wanted, nothing},
+    submit::{self, How, NO_PARTICIPANTS, Prepared, answered, submit_prepared},
     upload::Upload,
 };
 use crate::{
@@ -38,16 +38,13 @@ use crate::{
     },
 };
 use ab_releases::{Fault, Kind, Uuid};
-use canary_releases::{Canary, Document, STAGE, Transition, Translated, marks};
+use canary_releases::{Canary, Document, Transition, Translated, marks};
 use domain::release::{
-    assignment::{Dated, ReleaseEvent},
-    command::Command,
-    lifecycle::{self, Adoption},
-    next_action, rollout, stages,
-    state::{End, Release, ReleaseState, Snapshot},
+    lifecycle::Adoption,
+    next_action,
+    state::{Release, ReleaseState, Snapshot},
 };
 use engine::{By, EngineError, json_columns};
-use language::Strategy;
 use model::{MAX_RELEASE_ID_LEN, TenantName};
 use protocol::{
     api::{Diagnostic, Submitted},
@@ -57,23 +54,8 @@ use protocol::{
 /// A warning of strategies that helps nobody here: a manifest has no place for a condition.
 const NO_CONDITION: &str = "no-condition";
 
-/// The type of the problem that something registered is in the way.
-const IN_USE: &str = "in-use";
-
 /// The most releases of which a warning says that they are in hand.
 const MAX_BUSY: usize = 20;
-
-/// What is to become of a manifest, and who wants it.
-pub(in crate::v1) struct Asked {
-    pub dry_run: bool,
-    pub by: By,
-    /// Whose it is.
-    pub scope: Scope,
-    /// Who asks.
-    pub caller: Scope,
-    /// Whether the caller may say that a canary is good enough.
-    pub may_approve: bool,
-}
 
 /// Does what a manifest of one of the two kinds asks for.
 pub(super) async fn submit(ctx: &Context, document: Document, asked: Asked) -> Result<Response, Problem> {
@@ -83,7 +65,7 @@ pub(super) async fn submit(ctx: &Context, document: Document, asked: Asked) -> R
             Ok((status, Json(body)).into_response())
         }
         Document::Canary(canary) => {
-            let (status, body) = canary_release(ctx, &canary, asked).await?;
+            let (status, body) = canary_release(ctx, &canary, &asked).await?;
             Ok(answered(status, body))
         }
     }
@@ -100,9 +82,6 @@ pub(super) fn read(upload: &Upload) -> Result<Option<Document>, Problem> {
     }
     Ok(Some(canary_releases::read(&upload.strategy)?))
 }
-
-/// What is answered.
-type Answer = Result<(StatusCode, Submitted), Problem>;
 
 pub(in crate::v1) async fn register(ctx: &Context, spec: ReleaseSpec, asked: Asked) -> Answer {
     let tenant = tenant_of(&asked.scope);
@@ -127,77 +106,148 @@ pub(in crate::v1) async fn state(ctx: &Context, id: &str) -> Result<Option<Relea
     Ok(Existing::find(ctx, id).await?.map(|there| there.state))
 }
 
-pub(in crate::v1) async fn canary_release(ctx: &Context, canary: &Canary, asked: Asked) -> Answer {
-    let id = asked.scope.release(&canary.name);
-    let Some(there) = Existing::find(ctx, &id).await? else {
-        return create(ctx, canary, false, asked).await;
-    };
-    there.check(canary)?;
-    // Nobody could take part: it is planned once more, as it was submitted.
-    if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
-        if Wanted::of(canary, &there)?.weights != there.weights() {
-            let why = "had nobody who could take part, and keeps its weight until it has begun: submit it with that, or take another name";
-            let weights: Vec<String> = there.weights().iter().map(u16::to_string).collect();
-            return Err(there.wrong(&format!("{why} (its weight is {})", weights.join(", "))));
-        }
-        let file = marks::file_of(&there.strategy).map(str::to_owned);
-        return create(ctx, &Canary { file, ..canary.clone() }, true, asked).await;
+async fn canary_release(ctx: &Context, canary: &Canary, asked: &Asked) -> Answer {
+    match Next::of(ctx, canary, asked).await? {
+        Next::Begins(beginning) => beginning.prepare(ctx, asked).await?.submit(ctx, asked).await,
+        Next::Goes(onward) => onward.answer(ctx, asked).await,
     }
-    carry_on(ctx, canary, &there, asked).await
 }
 
-/// `is_again`: it was there, and nobody could take part.
-async fn create(ctx: &Context, canary: &Canary, is_again: bool, asked: Asked) -> Answer {
-    let wanted = match canary.transition {
-        Transition::None => None,
-        Transition::Adopted => Some("adopted"),
-        Transition::Deprecated => Some("deprecated"),
-    };
-    if let Some(wanted) = wanted {
+/// What the submission of a canary leads to.
+pub(in crate::v1) enum Next {
+    /// It isn't there, or nobody could take part in it so far.
+    Begins(Box<Beginning>),
+    /// It is there.
+    Goes(Box<Onward>),
+}
+
+impl Next {
+    /// # Errors
+    ///
+    /// Why it is refused, as far as it shows in what is there. Of one that begins, what it names is looked up later.
+    pub async fn of(ctx: &Context, canary: &Canary, asked: &Asked) -> Result<Self, Problem> {
+        let Some(there) = Existing::find(ctx, &asked.scope.release(&canary.name)).await? else {
+            return Beginning::of(canary.clone()).map(|beginning| Self::Begins(Box::new(beginning)));
+        };
+        there.check(canary)?;
+        // It is planned once more, as it was submitted.
+        if there.state == NO_PARTICIPANTS && canary.transition == Transition::None {
+            if Wanted::of(canary, &there)?.weights != there.weights() {
+                let why = "had nobody who could take part, and keeps its weight until it has begun: submit it with that, or take another name";
+                let weights: Vec<String> = there.weights().iter().map(u16::to_string).collect();
+                return Err(there.wrong(&format!("{why} (its weight is {})", weights.join(", "))));
+            }
+            let file = marks::file_of(&there.strategy).map(str::to_owned);
+            let canary = Canary { file, ..canary.clone() };
+            return Ok(Self::Begins(Box::new(Beginning { canary, is_again: true })));
+        }
+        Ok(Self::Goes(Box::new(Onward::of(ctx, canary, there, asked).await?)))
+    }
+}
+
+/// A canary that begins once it is submitted.
+pub(in crate::v1) struct Beginning {
+    canary: Canary,
+    /// It was there, and nobody could take part.
+    is_again: bool,
+}
+
+impl Beginning {
+    fn of(canary: Canary) -> Result<Self, Problem> {
+        let wanted = match canary.transition {
+            Transition::None => return Ok(Self { canary, is_again: false }),
+            Transition::Adopted => "adopted",
+            Transition::Deprecated => "deprecated",
+        };
         let why = format!(
             "there is no canary release {} that could be {wanted}: leave it out, and it is created",
             canary.name
         );
-        return Err(Fault::new("spec.transition", why).into());
+        Err(Fault::new("spec.transition", why).into())
     }
-    let Asked { dry_run, by, scope, caller, .. } = asked;
-    let (spec, translated) = translated(ctx, &scope, canary).await?;
-    // It may have been named by its UUID.
-    let (tenant, name) = (tenant_of(&scope), spec.name.clone());
-    let id = scope.release(&canary.name);
-    let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string();
-    if let Some(other) = OtherCanary::find(ctx, &registered, &id).await? {
-        return Err(other.problem(&name));
+
+    /// What a strategy is made of by it, and what may surprise of its ports.
+    pub async fn strategy(&self, ctx: &Context, scope: &Scope) -> Result<(Upload, Vec<Diagnostic>), Problem> {
+        let (of, Translated { text, folders, .. }) = translated(ctx, scope, &self.canary).await?;
+        let files = canary_content::of(ctx, scope, folders).await?;
+        Ok((Upload::made(text, files), about_ports(&self.canary, &of)))
     }
-    let adoption = Adoption {
-        kind: ReleaseSpec::STORED.to_owned(),
-        name: name.clone(),
-        id: registered,
-        detail: json_columns::json(&translated.adopted).map_err(|_| Problem::from(EngineError::Failed))?,
-    };
-    let files = canary_content::of(ctx, &scope, translated.folders).await?;
-    let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
-    let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
-    prepared.submission.adopts = Some(Arc::new(adoption));
-    let how = How { dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
-    let (status, mut body) = match submit_prepared(ctx, prepared, how, &caller).await {
-        Err(problem) if is_again && problem.kind() == Some("id-taken") => {
-            let detail = format!(
-                "nobody took part in canary release {id}, and its registered release has changed since: take another name"
-            );
-            return Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail));
+
+    /// All that its release takes.
+    pub async fn prepare(&self, ctx: &Context, Asked { scope, .. }: &Asked) -> Result<Ready, Problem> {
+        let Self { canary, is_again } = self;
+        let (spec, translated) = translated(ctx, scope, canary).await?;
+        // It may have been named by its UUID.
+        let (tenant, name) = (tenant_of(scope), spec.name.clone());
+        let id = scope.release(&canary.name);
+        let registered = Uuid::of(Kind::RegisteredRelease, &[tenant, &name]).to_string();
+        if let Some(other) = OtherCanary::find(ctx, &registered, &id).await? {
+            return Err(other.problem(&name));
         }
-        submitted => submitted?,
-    };
-    if status == StatusCode::CREATED {
-        stands(ctx, &id, by).await?;
+        let adoption = Adoption {
+            kind: ReleaseSpec::STORED.to_owned(),
+            name,
+            id: registered,
+            detail: json_columns::json(&translated.adopted)
+                .map_err(|_| Problem::from(EngineError::Failed))?,
+        };
+        let files = canary_content::of(ctx, scope, translated.folders).await?;
+        let (upload, preparing, binding) = (Upload::made(translated.text, files), ctx.clone(), scope.clone());
+        let mut prepared = ctx.in_turn(move || submit::prepare(&upload, &preparing, &binding)).await??;
+        prepared.submission.adopts = Some(Arc::new(adoption));
+        Ok(Ready { id, prepared, is_again: *is_again, warnings: about_ports(canary, &spec) })
     }
-    about_manifest(&mut body.warnings);
-    body.warnings.extend(about_ports(canary, &spec));
-    let others: BTreeSet<String> =
-        keeps_busy(ctx, &id).await?.iter().map(|other| caller.name(other).to_owned()).collect();
-    body.warnings.extend(others.iter().take(MAX_BUSY).map(|other| busy(other)));
-    Ok((status, body))
+}
+
+/// A canary that only has to be submitted.
+pub(in crate::v1) struct Ready {
+    id: String,
+    prepared: Prepared,
+    is_again: bool,
+    /// What may surprise of its manifest.
+    warnings: Vec<Diagnostic>,
+}
+
+impl Ready {
+    /// Submits it, or tells what that would do.
+    pub async fn submit(&self, ctx: &Context, Asked { dry_run, by, scope, caller, .. }: &Asked) -> Answer {
+        let Self { id, prepared, is_again, warnings } = self;
+        let how = How { dry_run: *dry_run, deferred: false, by: by.clone(), scope: scope.clone() };
+        let (status, mut body) = match submit_prepared(ctx, prepared.clone(), how, caller).await {
+            Err(problem) if *is_again && problem.kind() == Some("id-taken") => {
+                let detail = format!(
+                    "nobody took part in canary release {id}, and its registered release has changed since: take another name"
+                );
+                return Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail));
+            }
+            submitted => submitted?,
+        };
+        if status == StatusCode::CREATED {
+            stands(ctx, id, by.clone()).await?;
+        }
+        about_manifest(&mut body.warnings);
+        body.warnings.extend(warnings.iter().cloned());
+        let others: BTreeSet<String> =
+            keeps_busy(ctx, id).await?.iter().map(|other| caller.name(other).to_owned()).collect();
+        body.warnings.extend(others.iter().take(MAX_BUSY).map(|other| busy(other)));
+        Ok((status, body))
+    }
+}
+
+/// What a manifest would do, for a plan; `None`: it is no manifest, but a strategy.
+pub(in crate::v1) async fn planned(
+    ctx: &Context,
+    upload: &Upload,
+    asked: &Asked,
+) -> Result<Option<Next>, Problem> {
+    match read(upload)? {
+        None => Ok(None),
+        Some(Document::Canary(canary)) => Next::of(ctx, &canary, asked).await.map(Some),
+        Some(Document::Release(_)) => {
+            let detail = "kind: Release is registered, and releases nothing: submit it with dry_run=true (--dry-run), and it is checked";
+            Err(Problem::bad_request(detail))
+        }
+    }
 }
 
 /// The registered release that a canary names, and the strategy that it means for that.
@@ -211,29 +261,6 @@ async fn translated(
     let longest_id = scope.tenant().map_or(MAX_RELEASE_ID_LEN, TenantName::max_release_id_len);
     let translated = canary_releases::translate(canary, &spec, longest_id)?;
     Ok((spec, translated))
-}
-
-/// What a manifest would submit, and what is odd about it, for who asks what that would do; `None`: it is no manifest, but a strategy.
-pub(in crate::v1) async fn strategy_of(
-    ctx: &Context,
-    scope: &Scope,
-    upload: &Upload,
-) -> Result<Option<(Upload, Vec<Diagnostic>)>, Problem> {
-    let canary = match read(upload)? {
-        None => return Ok(None),
-        Some(Document::Canary(canary)) => canary,
-        Some(Document::Release(_)) => {
-            let detail = "kind: Release is registered, and releases nothing: submit it with dry_run=true (--dry-run), and it is checked";
-            return Err(Problem::bad_request(detail));
-        }
-    };
-    if canary.transition != Transition::None {
-        let why = "a plan shows what a canary begins with: leave it out";
-        return Err(Fault::new("spec.transition", why).into());
-    }
-    let (of, Translated { text, folders, .. }) = translated(ctx, scope, &canary).await?;
-    let files = canary_content::of(ctx, scope, folders).await?;
-    Ok(Some((Upload::made(text, files), about_ports(&canary, &of))))
 }
 
 /// Looks again, now that nobody can register the release in another way any more: a canary that was made from another one is rolled back.
@@ -274,39 +301,6 @@ pub(in crate::v1) fn others_in_hand(state: &Snapshot, own: &Release) -> BTreeSet
     found
 }
 
-/// Brings a canary that is there to what is asked for.
-async fn carry_on(ctx: &Context, canary: &Canary, there: &Existing, asked: Asked) -> Answer {
-    let is_to_go_on = canary.transition != Transition::Deprecated;
-    let is_open =
-        |there: &Existing| matches!(Standing::of(&there.state), Standing::Planned | Standing::UnderWay);
-    if is_to_go_on && is_open(there) {
-        // The process that created it may have ended before it could look again.
-        if let Err(problem) = there.check_base(ctx).await {
-            // It may have been adopted meanwhile, and changed the registered release itself.
-            return match Existing::find(ctx, &there.id).await? {
-                Some(now) if !is_open(&now) => Box::pin(carry_on(ctx, canary, &now, asked)).await,
-                Some(_) | None => Err(problem),
-            };
-        }
-    }
-    let Asked { dry_run, by, may_approve, .. } = asked;
-    let steps = there.steps(&Wanted::of(canary, there)?, may_approve, &by)?;
-    let before = show::detail(ctx, &there.id).await?.release;
-    let Some((word, commands)) = steps else {
-        return Ok(there.answer(before.counts.participants, None, dry_run));
-    };
-    check_note(ctx, &there.id, &by).await?;
-    if dry_run {
-        return Ok(there.answer(before.counts.participants, Some(&*word), dry_run));
-    }
-    for command in commands {
-        ctx.engine.call(command, by.clone(), PATIENCE).await?;
-    }
-    let after = show::detail(ctx, &there.id).await?.release;
-    let is_changed = after.tag != before.tag;
-    Ok(there.answer(after.counts.participants, is_changed.then_some(&*word), dry_run))
-}
-
 /// Refuses another attempt of a canary that is over, where its registered release is no longer what the canary was made from: it would end
 /// with a release that nobody asked for. While a canary is under way, nobody can change its registered release.
 pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> {
@@ -319,239 +313,7 @@ pub(super) async fn check_retry(ctx: &Context, id: &str) -> Result<(), Problem> 
 /// Deprecates a canary, as `transition: Deprecated` does.
 pub(in crate::v1) async fn deprecate(ctx: &Context, id: &str, by: By) -> Result<(), Problem> {
     let there = Existing::find(ctx, id).await?.ok_or_else(|| Problem::unknown_release(id))?;
-    let wanted = Wanted { transition: Transition::Deprecated, weights: Vec::new() };
-    let Some((_, commands)) = there.steps(&wanted, false, &by)? else { return Ok(()) };
-    check_note(ctx, id, &by).await?;
-    for command in commands {
-        ctx.engine.call(command, by.clone(), PATIENCE).await?;
-    }
-    Ok(())
-}
-
-/// What is wanted of a canary that is there.
-struct Wanted {
-    transition: Transition,
-    /// Of each part, in percent. Where it is adopted or deprecated, none counts.
-    weights: Vec<u16>,
-}
-
-impl Wanted {
-    fn of(canary: &Canary, there: &Existing) -> Result<Self, Problem> {
-        let weights = match canary.transition {
-            Transition::None => canary_releases::wanted(canary, &there.strategy)?,
-            Transition::Adopted | Transition::Deprecated => Vec::new(),
-        };
-        Ok(Self { transition: canary.transition, weights })
-    }
-}
-
-/// Whether a stage of a release was passed over.
-fn is_passed_over(facts: &[Dated]) -> bool {
-    facts.iter().any(|dated| matches!(dated.fact, ReleaseEvent::StageSkipped { .. }))
-}
-
-/// A release that is there under the name of a canary.
-struct Existing {
-    id: String,
-    state: ReleaseState,
-    /// Its routers have failed, and each is back at what served before.
-    is_back: bool,
-    /// Its stage is passed over, as where it is adopted: nobody gives out calls by a weight any more.
-    is_passed_over: bool,
-    strategy: Arc<Strategy>,
-    adopts: Option<Arc<Adoption>>,
-}
-
-impl Existing {
-    async fn find(ctx: &Context, id: &str) -> Result<Option<Self>, Problem> {
-        let wanted = id.to_owned();
-        let in_memory = move |state: &Snapshot| {
-            let release = state.release_by_id(&wanted)?;
-            Some(Self {
-                id: release.id.to_string(),
-                state: release.state.clone(),
-                is_back: release.counts.are_back(release.strategy.is_hybrid()),
-                is_passed_over: is_passed_over(&release.facts),
-                strategy: Arc::clone(&release.strategy),
-                adopts: release.adopts.clone(),
-            })
-        };
-        if let Some(found) = ctx.engine.read(PATIENCE, in_memory).await? {
-            return Ok(Some(found));
-        }
-        let Some(row) = ctx.engine.reader().release(id).await? else { return Ok(None) };
-        let read = json_columns::release_detail(row.release_key, &row.detail).and_then(|detail| {
-            let strategy = Arc::new(json_columns::strategy_of(&row)?);
-            let (state, is_back, adopts) = (detail.state, detail.is_back, detail.adopts);
-            let is_passed_over = is_passed_over(&detail.facts);
-            Ok(Self { id: row.id, state, is_back, is_passed_over, strategy, adopts })
-        });
-        Ok(Some(read.inspect_err(|error| ctx.engine.unreadable().note(error))?))
-    }
-
-    /// What each part gets, in percent.
-    fn weights(&self) -> Vec<u16> {
-        canary_releases::weights_of(&self.strategy).iter().map(|of| of.weight).collect()
-    }
-
-    /// Refuses a canary that is another one.
-    fn check(&self, canary: &Canary) -> Result<(), Problem> {
-        let id = &self.id;
-        // Anybody may write the annotations of a canary into a strategy.
-        let digest = self.adopts.as_ref().and_then(|_| marks::digest_of(&self.strategy));
-        let detail = match digest {
-            Some(digest) if digest == canary_releases::digest(canary) => return Ok(()),
-            Some(_) => format!(
-                "canary release {id} is there with another release, version, path, config, services or resources: only weights and transition \
-                 change"
-            ),
-            None => format!("there is a release {id} that is no canary release: take another name"),
-        };
-        Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail))
-    }
-
-    /// Refuses what was made from another release than the one that is registered now.
-    async fn check_base(&self, ctx: &Context) -> Result<(), Problem> {
-        let Some(adoption) = self.adopts.as_ref().filter(|of| of.kind == ReleaseSpec::STORED) else {
-            return Ok(());
-        };
-        let (id, name) = (&self.id, &adoption.name);
-        let now = registry::find::<ReleaseSpec>(ctx, ab_releases::tenant_of(id), name).await?;
-        let adopted = serde_json::from_str::<ReleaseSpec>(&adoption.detail).ok();
-        let is_based = |(now, adopted): (ReleaseSpec, ReleaseSpec)| {
-            canary_releases::is_of(&self.strategy, &adopted, &now)
-        };
-        if now.zip(adopted).is_some_and(is_based) {
-            return Ok(());
-        }
-        let detail = format!(
-            "registered release {name} has changed since canary release {id} was made from it: deprecate it, and create another one"
-        );
-        Err(Problem::new(StatusCode::CONFLICT, IN_USE, detail))
-    }
-
-    /// What leads to what is asked for, and what that is called; `None`: it is so already.
-    fn steps(
-        &self,
-        canary: &Wanted,
-        may_approve: bool,
-        by: &By,
-    ) -> Result<Option<(String, Vec<Command>)>, Problem> {
-        let is_same_weight = canary.weights == self.weights();
-        match (canary.transition, Standing::of(&self.state)) {
-            (_, Standing::Ended) => {
-                Err(self.wrong(&format!("ended as {}: create another one", self.state.name())))
-            }
-            (Transition::None, Standing::Planned | Standing::UnderWay | Standing::Adopted)
-                if is_same_weight =>
-            {
-                Ok(None)
-            }
-            (Transition::None, Standing::Planned) => {
-                Err(self.wrong("has not begun: its weight can be changed once it has"))
-            }
-            (Transition::None, Standing::UnderWay) if self.is_passed_over => {
-                Err(self.wrong("is being adopted: its weight can't be changed any more"))
-            }
-            (Transition::None, Standing::UnderWay) if self.state.pause().is_some() => {
-                Err(self.wrong("is paused: resume it before its weight changes"))
-            }
-            (Transition::None, Standing::UnderWay) => {
-                Ok(Some(self.weigh(&canary.weights)))
-            }
-            (Transition::None | Transition::Deprecated, Standing::Adopted) => {
-                let why = "was adopted, and can't be changed or deprecated any more: release another version";
-                Err(self.wrong(why))
-            }
-            (Transition::None | Transition::Adopted, Standing::Back(how)) => {
-                Err(self.wrong(&format!("{how}: create another one under another name")))
-            }
-            (Transition::Adopted, Standing::Planned) => {
-                Err(self.wrong("has not begun: it can be adopted once it has"))
-            }
-            (Transition::Adopted, Standing::UnderWay) if !may_approve => {
-                let detail = format!("to adopt canary release {} takes the role approver", self.id);
-                Err(Problem::new(StatusCode::FORBIDDEN, "missing-role", detail))
-            }
-            (Transition::Adopted, Standing::UnderWay) if self.is_back => Err(self.wrong(
-                "has failed at each of its routers, which are back at what served before: deprecate it, or resume it, which ends it, and \
-                 retry it",
-            )),
-            (Transition::Adopted, Standing::UnderWay) => Ok(Some(("adopted".to_owned(), self.adopt()))),
-            (Transition::Adopted, Standing::Adopted) | (Transition::Deprecated, Standing::Back(_)) => {
-                Ok(None)
-            }
-            (Transition::Deprecated, Standing::Planned | Standing::UnderWay) => {
-                Ok(Some(("deprecated".to_owned(), vec![roll_back(self.id.clone(), by)])))
-            }
-        }
-    }
-
-    /// The canary gets so much of each part from now on, in percent: of those that change, all at once. And what that is called.
-    fn weigh(&self, weights: &[u16]) -> (String, Vec<Command>) {
-        let parts = canary_releases::weights_of(&self.strategy);
-        let changed: Vec<_> =
-            parts.iter().zip(weights).filter(|(of, weight)| of.weight != **weight).collect();
-        let words = changed.iter().map(|(of, weight)| match &parts[..] {
-            [_] => format!("weight {weight}"),
-            _ => format!("weight {weight} of {}", of.service),
-        });
-        let words = words.collect::<Vec<_>>().join(", ");
-        let each = changed.into_iter().map(|(of, weight)| (of.stage.to_owned(), (*weight).min(100) * 100));
-        let (release, shares) = (self.id.clone(), each.collect());
-        (words, vec![Command::Rollout(rollout::Command::ChooseShares { release, shares })])
-    }
-
-    /// Its stage is passed over, and what follows opens. Each of them changes nothing where it is done already.
-    fn adopt(&self) -> Vec<Command> {
-        let release = || self.id.clone();
-        let resume = || Command::Lifecycle(lifecycle::Command::Resume { release: release() });
-        let skip = stages::Command::Skip { release: release(), stage: STAGE.to_owned() };
-        let promote = rollout::Command::Promote { release: release() };
-        let paused = self.state.pause().map(|_| resume());
-        paused.into_iter().chain([Command::Stages(skip), Command::Rollout(promote)]).collect()
-    }
-
-    fn wrong(&self, why: &str) -> Problem {
-        let detail = format!("canary release {} {why}", self.id);
-        Problem::new(StatusCode::CONFLICT, "wrong-state", detail)
-    }
-
-    fn answer(&self, participants: u32, changed: Option<&str>, dry_run: bool) -> (StatusCode, Submitted) {
-        let changed = changed.map(str::to_owned);
-        (StatusCode::OK, Submitted { participants, changed, ..nothing(self.id.clone(), dry_run) })
-    }
-}
-
-/// Where a canary stands, as far as it decides what may be asked of it.
-enum Standing {
-    Planned,
-    UnderWay,
-    /// It is on its way back, or was rolled back: in words.
-    Back(&'static str),
-    Adopted,
-    /// In none of the ways that canaries are to end.
-    Ended,
-}
-
-impl Standing {
-    const fn of(state: &ReleaseState) -> Self {
-        match state {
-            ReleaseState::Planned => Self::Planned,
-            ReleaseState::Running | ReleaseState::Paused(_) | ReleaseState::AwaitingApproval { .. } => {
-                Self::UnderWay
-            }
-            ReleaseState::RollingBack { end: End::Aborted, .. }
-            | ReleaseState::Over { end: End::Aborted, .. } => Self::Back("was deprecated"),
-            ReleaseState::RollingBack { .. } | ReleaseState::Over { end: End::RolledBack, .. } => {
-                Self::Back("was rolled back")
-            }
-            ReleaseState::Over { end: End::Done, .. } => Self::Adopted,
-            ReleaseState::Over {
-                end: End::DoneWithFailures | End::NoParticipants | End::Untested, ..
-            } => Self::Ended,
-        }
-    }
+    Onward::back(ctx, there, &by).await?.carry_out(ctx, &by).await
 }
 
 /// Another canary of the same registered release, which is not over.
@@ -585,21 +347,6 @@ impl OtherCanary {
             format!("canary release {id} of {of} is under way: adopt or deprecate it first")
         };
         Problem::new(StatusCode::CONFLICT, "conflict", detail)
-    }
-}
-
-/// An answer in which nothing has happened.
-fn nothing(id: String, dry_run: bool) -> Submitted {
-    Submitted {
-        id,
-        created: false,
-        dry_run,
-        changed: None,
-        forwarded_to: None,
-        participants: 0,
-        excluded: BTreeMap::new(),
-        waits_for: Vec::new(),
-        warnings: Vec::new(),
     }
 }
 

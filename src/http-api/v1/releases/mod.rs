@@ -7,6 +7,7 @@ pub(super) mod advice;
 mod approve;
 pub(super) mod canary;
 mod canary_content;
+mod canary_steps;
 mod changed;
 mod child_form;
 mod children;

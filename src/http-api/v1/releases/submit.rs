@@ -36,7 +36,6 @@ use language::{
     Checked, Diagnostic, Severity, Strategy, TextPlaces, functions,
     functions::{Archive, ArchiveError},
 };
-use model::Role;
 use protocol::api::{self, Note, Submitted};
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -120,7 +119,7 @@ pub(super) async fn handle(
                 let detail = "a CanaryRelease or Release can't wait for its start: leave start=false out";
                 return Err(Problem::bad_request(detail));
             }
-            let may_approve = operator.is_none_or(|Extension(one)| one.grant.has_any(&[Role::Approver]));
+            let may_approve = canary::may_approve(operator.as_deref());
             let asked = canary::Asked { dry_run, by, scope, caller, may_approve };
             return canary::submit(&ctx, document, asked).await;
         }
@@ -154,7 +153,7 @@ pub(super) async fn submit_prepared(
     let reply = ctx.engine.submit(Box::new(submission), archive.bytes, dry_run, by.clone(), PATIENCE).await?;
     let Reply::Submitted { created, outlook } = reply else { return Err(EngineError::Failed.into()) };
     warnings.extend(advice::warnings(&strategy, &places, &outlook.advice));
-    let created = created || !dry_run && begins_again(ctx, id.as_str(), by).await?;
+    let created = created || begins_again(ctx, id.as_str(), by, dry_run).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
     let mut body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
     body.waits_for = body.waits_for.iter().map(|id| caller.name(id).to_owned()).collect();
@@ -173,14 +172,14 @@ pub(super) fn answered(status: StatusCode, body: Submitted) -> Response {
     response
 }
 
-/// Plans a release once more in which nobody could take part; false: it was another one.
-async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> {
+/// Plans a release once more in which nobody could take part, unless it is only asked what would happen; false: it was another one.
+async fn begins_again(ctx: &Context, id: &str, by: By, dry_run: bool) -> Result<bool, Problem> {
     let row = ctx.engine.reader().release(id).await.map_err(|error| {
         tracing::warn!(%error, id, "a release could not be read");
         Problem::from(EngineError::Busy)
     })?;
     let is_empty = row.is_some_and(|row| row.state == NO_PARTICIPANTS.name());
-    if is_empty {
+    if is_empty && !dry_run {
         let release = id.to_owned();
         ctx.engine.call(Command::Lifecycle(lifecycle::Command::PlanAgain { release }), by, PATIENCE).await?;
     }
@@ -188,7 +187,7 @@ async fn begins_again(ctx: &Context, id: &str, by: By) -> Result<bool, Problem> 
 }
 
 /// How a release ends in which nobody takes part.
-pub(in crate::v1) const NO_PARTICIPANTS: ReleaseState =
+pub(super) const NO_PARTICIPANTS: ReleaseState =
     ReleaseState::Over { end: End::NoParticipants, unconfirmed: 0 };
 
 /// What is to become of a submission, and who wants it.
@@ -199,6 +198,7 @@ pub(super) struct How {
     pub scope: Scope,
 }
 
+#[derive(Clone)]
 pub struct Prepared {
     pub submission: lifecycle::Submission,
     pub archive: Archive,

@@ -157,7 +157,7 @@ impl Shared {
         self.send(who, "POST", path, body).await
     }
 
-    async fn yaml(&self, who: &str, path: &str, yaml: &str) -> Answer {
+    pub async fn yaml(&self, who: &str, path: &str, yaml: &str) -> Answer {
         let request = self.world.request("POST", path).bearer_auth(secret(who));
         self.world.send(request.header("content-type", "application/yaml").body(yaml.to_owned())).await
     }
