@@ -14,9 +14,18 @@
 //! another folder under this path, or by an earlier process, is only missed where the folder has a manifest: one that isn't mounted, or is
 //! another one than was meant, has none.
 //!
+//! What a folder says is kept by file and by subject, and each text is understood once, when it is read. So what follows from a change costs
+//! what has changed, and what is missed, however many files there are.
+//!
 //! Not here: how a folder is read, when it is, and what becomes of a wish.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+use model::steps;
 
 use super::read::{CANARY_RELEASE, Document, RELEASE};
 
@@ -36,8 +45,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    #[must_use]
-    pub fn of(document: &Document) -> Self {
+    fn of(document: &Document) -> Self {
         match document {
             Document::Release(spec) => Self::Release(spec.name.clone()),
             Document::Canary(canary) => Self::Canary(canary.name.clone()),
@@ -71,102 +79,205 @@ pub enum Rest {
     Long,
 }
 
-/// A folder as it is now.
+/// What a manifest says, and what that is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
-    /// What its manifests say, by their files; `None`: nothing that can be understood.
-    pub files: BTreeMap<String, Option<Arc<Document>>>,
+pub struct Meaning {
+    pub subject: Subject,
+    pub document: Arc<Document>,
+}
+
+impl From<Document> for Meaning {
+    fn from(document: Document) -> Self {
+        Self { subject: Subject::of(&document), document: Arc::new(document) }
+    }
+}
+
+/// How a folder is when somebody asks what follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
     /// Another number: under this path is another folder.
     pub folder: u64,
     pub rest: Rest,
 }
 
-impl Listing {
-    fn has_manifest(&self) -> bool {
-        self.files.values().any(Option::is_some)
-    }
-
-    /// What is said of each subject, and by which file: the first of several.
-    #[must_use]
-    pub fn said(&self) -> BTreeMap<Subject, (&str, &Arc<Document>)> {
-        let mut said = BTreeMap::new();
-        for (file, document) in &self.files {
-            if let Some(document) = document {
-                said.entry(Subject::of(document)).or_insert((file.as_str(), document));
-            }
-        }
-        said
-    }
-}
-
-/// What was said of a subject.
+/// What was said of a subject when somebody asked last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Said {
+struct Seen {
     file: String,
     /// `None`: what an earlier process has read.
     document: Option<Arc<Document>>,
-    /// Where the file was; `None`: what an earlier process knew.
+    /// Of one that is missing, where the file was; `None`: what an earlier process knew.
     folder: Option<u64>,
 }
 
-/// What a folder has said so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
-    said: BTreeMap<Subject, Said>,
+/// What a folder says, and what it has said so far.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// What its manifests say, by their files; `None`: nothing that can be understood.
+    files: BTreeMap<String, Option<Meaning>>,
+    /// The files that say something of a subject. The first by its name counts.
+    saying: BTreeMap<Subject, BTreeSet<String>>,
+    /// Of these something else may be said than when somebody asked last.
+    touched: BTreeSet<Subject>,
+    seen: BTreeMap<Subject, Seen>,
+    /// Those that were seen, and of which nothing is said any more.
+    missing: BTreeSet<Subject>,
+    forgotten: Vec<Subject>,
+    /// The folder when somebody asked last.
+    folder: Option<u64>,
     /// The folder that was read as a whole. What is found in it from then on has happened just now.
     read: Option<u64>,
 }
 
-impl Seen {
-    /// What an earlier process has left: canaries that are under way, and the files from which they came.
-    pub fn left(canaries: impl IntoIterator<Item = (String, String)>) -> Self {
-        let said = canaries
+impl Contents {
+    /// With what an earlier process has left: canaries that are under way, and the files from which they came.
+    pub fn left_with(canaries: impl IntoIterator<Item = (String, String)>) -> Self {
+        let seen = canaries
             .into_iter()
-            .map(|(canary, file)| (Subject::Canary(canary), Said { file, document: None, folder: None }));
-        Self { said: said.collect(), read: None }
+            .map(|(canary, file)| (Subject::Canary(canary), Seen { file, document: None, folder: None }));
+        let seen: BTreeMap<Subject, Seen> = seen.collect();
+        Self { missing: seen.keys().cloned().collect(), seen, ..Self::default() }
     }
 
-    /// With what is said now, once all that [`differ`] wishes was tried.
-    #[must_use]
-    pub fn after(&self, now: &Listing) -> Self {
-        let said = now.said().into_iter().map(|(subject, (file, document))| {
-            let document = Some(Arc::clone(document));
-            (subject, Said { file: file.to_owned(), document, folder: Some(now.folder) })
-        });
-        let mut said: BTreeMap<Subject, Said> = said.collect();
-        for (subject, before) in &self.said {
-            if !said.contains_key(subject) && !is_gone(before, now) {
-                let is_here = now.files.contains_key(&before.file);
-                let folder = if is_here { Some(now.folder) } else { before.folder };
-                said.insert(subject.clone(), Said { folder, ..before.clone() });
+    /// A file is there, and says this; `None`: nothing that can be understood.
+    pub fn put(&mut self, file: &str, meaning: Option<Meaning>) {
+        self.remove(file);
+        if let Some(Meaning { subject, .. }) = &meaning {
+            self.saying.entry(subject.clone()).or_default().insert(file.to_owned());
+            self.touched.insert(subject.clone());
+        }
+        self.files.insert(file.to_owned(), meaning);
+    }
+
+    /// A file isn't there any more.
+    pub fn remove(&mut self, file: &str) {
+        let Some(Some(Meaning { subject, .. })) = self.files.remove(file) else { return };
+        if let Some(files) = self.saying.get_mut(&subject) {
+            files.remove(file);
+            if files.is_empty() {
+                self.saying.remove(&subject);
             }
         }
-        let read = if now.rest > Rest::None { Some(now.folder) } else { self.read };
-        Self { said, read }
+        self.touched.insert(subject);
     }
 
-    /// Goes on with a canary that could not be deprecated yet, as it was known before.
-    pub fn keep(&mut self, canary: &str, before: &Self) {
-        let subject = Subject::Canary(canary.to_owned());
-        if let Some(said) = before.said.get(&subject) {
-            self.said.insert(subject, said.clone());
+    /// What a file says; `None`: nothing that can be understood.
+    #[must_use]
+    pub fn meaning(&self, file: &str) -> Option<&Meaning> {
+        self.files.get(file)?.as_ref()
+    }
+
+    /// What is said of a subject, and by which file: the first of several.
+    #[must_use]
+    pub fn said(&self, subject: &Subject) -> Option<(&str, &Meaning)> {
+        let file = self.files_of(subject).next()?;
+        Some((file, self.meaning(file)?))
+    }
+
+    /// The files that say something of a subject, by their names.
+    pub fn files_of(&self, subject: &Subject) -> impl Iterator<Item = &str> {
+        self.saying.get(subject).into_iter().flatten().map(String::as_str)
+    }
+
+    /// What the folder asks for by what has changed since somebody asked last, in the order in which it is to be done: releases before canaries
+    /// that name them, and what ends before what begins in its place. A canary that is to be deprecated is wished again until it is
+    /// [forgotten](Self::forget).
+    pub fn ask(&mut self, look: Look) -> Vec<Wish> {
+        let (mut releases, mut canaries) = (Vec::new(), Vec::new());
+        for subject in mem::take(&mut self.touched) {
+            steps::take(1);
+            let Some(wish) = self.follow(&subject, look) else { continue };
+            match subject {
+                Subject::Release(_) => releases.push(wish),
+                Subject::Canary(_) => canaries.push(wish),
+            }
+        }
+        let gone = self.conclude(look);
+        self.folder = Some(look.folder);
+        if look.rest > Rest::None {
+            self.read = self.folder;
+        }
+        releases.into_iter().chain(gone).chain(canaries).collect()
+    }
+
+    /// Takes note of what is said of a subject now. `None`: it is what was said before, or nothing is.
+    fn follow(&mut self, subject: &Subject, look: Look) -> Option<Wish> {
+        let Some((file, meaning)) = self.said(subject) else {
+            if let Some(seen) = self.seen.get_mut(subject)
+                && self.missing.insert(subject.clone())
+            {
+                seen.folder = self.folder;
+            }
+            return None;
+        };
+        let (file, meaning) = (file.to_owned(), meaning.clone());
+        self.missing.remove(subject);
+        let document = Some(Arc::clone(&meaning.document));
+        let seen = Seen { file: file.clone(), document, folder: None };
+        let before = self.seen.insert(subject.clone(), seen).and_then(|before| before.document);
+        // In a folder that takes the place of another one, what says something else than it did is news, too.
+        let is_news = before.is_some() || self.read == Some(look.folder);
+        (before.as_ref() != Some(&meaning.document)).then_some(Wish::Submit { file, meaning, is_news })
+    }
+
+    /// Concludes which of the canaries that are missing are to be deprecated. Releases that are gone are forgotten.
+    fn conclude(&mut self, look: Look) -> Vec<Wish> {
+        let mut gone = Vec::new();
+        for subject in self.missing.clone() {
+            steps::take(1);
+            let Some(seen) = self.seen.get(&subject) else { continue };
+            let (file, is_gone) = (seen.file.clone(), self.is_gone(seen, look));
+            if !is_gone {
+                // A file that is there can't be understood, and may still be about it.
+                if self.files.contains_key(&file)
+                    && let Some(seen) = self.seen.get_mut(&subject)
+                {
+                    seen.folder = Some(look.folder);
+                }
+                continue;
+            }
+            match subject {
+                Subject::Canary(canary) => gone.push(Wish::Deprecate { canary, file }),
+                Subject::Release(_) => self.forget(&subject),
+            }
+        }
+        gone
+    }
+
+    /// Whether what no manifest says any more is no longer said, as far as can be concluded.
+    fn is_gone(&self, seen: &Seen, look: Look) -> bool {
+        let may_stand_there = self.files.get(&seen.file).is_some_and(Option::is_none);
+        let is_here = seen.folder == Some(look.folder) || self.has_manifest();
+        look.rest == Rest::Long && is_here && !may_stand_there
+    }
+
+    fn has_manifest(&self) -> bool {
+        !self.saying.is_empty()
+    }
+
+    /// Forgets what is missing, once all is done that follows from that.
+    pub fn forget(&mut self, subject: &Subject) {
+        if self.missing.remove(subject) {
+            self.seen.remove(subject);
+            self.forgotten.push(subject.clone());
         }
     }
 
-    #[must_use]
-    pub fn has(&self, subject: &Subject) -> bool {
-        self.said.contains_key(subject)
+    /// What was forgotten since this was called last.
+    pub fn take_forgotten(&mut self) -> Vec<Subject> {
+        mem::take(&mut self.forgotten)
     }
 
     /// Canaries that would be deprecated if the folder had a manifest, and their files.
     #[must_use]
-    pub fn in_doubt(&self, now: &Listing) -> Vec<(&str, &str)> {
-        if now.has_manifest() || now.rest < Rest::Long {
+    pub fn in_doubt(&self, look: Look) -> Vec<(&str, &str)> {
+        if self.has_manifest() || look.rest < Rest::Long {
             return Vec::new();
         }
-        let canaries = self.said.iter().filter(|(subject, _)| matches!(subject, Subject::Canary(_)));
-        let missing = canaries.filter(|(_, said)| !is_gone(said, now));
-        missing.map(|(subject, said)| (subject.name(), said.file.as_str())).collect()
+        let canaries = self.missing.iter().filter(|subject| matches!(subject, Subject::Canary(_)));
+        let missing = canaries.filter_map(|subject| Some((subject, self.seen.get(subject)?)));
+        let in_doubt = missing.filter(|(_, seen)| !self.is_gone(seen, look));
+        in_doubt.map(|(subject, seen)| (subject.name(), seen.file.as_str())).collect()
     }
 }
 
@@ -175,7 +286,7 @@ impl Seen {
 pub enum Wish {
     Submit {
         file: String,
-        document: Arc<Document>,
+        meaning: Meaning,
         /// Whether it was written just now. Else it was there when the folder was first read, and may be older than what others have
         /// done since.
         is_news: bool,
@@ -185,40 +296,4 @@ pub enum Wish {
         /// From which it came.
         file: String,
     },
-}
-
-/// What a folder asks for by what has changed, in the order in which it is to be done: releases before canaries that name them, and what
-/// ends before what begins in its place.
-#[must_use]
-pub fn differ(before: &Seen, now: &Listing) -> Vec<Wish> {
-    let said = now.said();
-    let is_new = |subject: &Subject, document: &Arc<Document>| {
-        before.said.get(subject).and_then(|known| known.document.as_ref()) != Some(document)
-    };
-    let submitted = said.iter().filter(|(subject, (_, document))| is_new(subject, document));
-    let submit = |(subject, (file, document)): (&Subject, &(&str, &Arc<Document>))| {
-        // In a folder that takes the place of another one, what says something else than it did is news, too.
-        let is_changed = before.said.get(subject).is_some_and(|known| known.document.is_some());
-        Wish::Submit {
-            file: (*file).to_owned(),
-            document: Arc::clone(document),
-            is_news: is_changed || before.read == Some(now.folder),
-        }
-    };
-    let (releases, canaries): (Vec<_>, Vec<_>) =
-        submitted.partition(|(subject, _)| matches!(subject, Subject::Release(_)));
-    let missing =
-        before.said.iter().filter(|(subject, known)| !said.contains_key(*subject) && is_gone(known, now));
-    let deprecated = missing.filter_map(|(subject, known)| match subject {
-        Subject::Canary(canary) => Some(Wish::Deprecate { canary: canary.clone(), file: known.file.clone() }),
-        Subject::Release(_) => None,
-    });
-    releases.into_iter().map(submit).chain(deprecated).chain(canaries.into_iter().map(submit)).collect()
-}
-
-/// Whether what no manifest says any more is no longer said, as far as can be concluded.
-fn is_gone(said: &Said, now: &Listing) -> bool {
-    let may_stand_there = now.files.get(&said.file).is_some_and(Option::is_none);
-    let is_here = said.folder == Some(now.folder) || now.has_manifest();
-    now.rest == Rest::Long && is_here && !may_stand_there
 }

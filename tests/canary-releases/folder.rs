@@ -1,65 +1,94 @@
 //! What a folder of manifests asks for, as it changes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use canary_releases::{
     Document,
-    folder::{Listing, Rest, Seen, Subject, Wish, differ, is_manifest},
+    folder::{Contents, Look, Meaning, Rest, Subject, Wish, is_manifest},
 };
+use model::steps;
 use serde_json::json;
 
 use crate::{canary, checkout_2, release, shop, with};
 
 /// `shop:2` is the release with that version as the current one; `c2:10` a canary with that weight; `c2:10:Adopted` the same adopted.
-fn document(word: &str) -> Document {
+fn meaning(word: &str) -> Meaning {
     let mut parts = word.split(':');
     let (name, number) = (parts.next().unwrap(), parts.next().unwrap().parse::<i32>().unwrap());
     if name == "shop" {
-        return Document::Release(release(&with(shop(), "/spec/version", json!(number))));
+        return Document::Release(release(&with(shop(), "/spec/version", json!(number)))).into();
     }
     let named = with(checkout_2(number), "/metadata/name", json!(name));
     let transition = json!(parts.next().unwrap_or_default());
-    Document::Canary(canary(&with(named, "/spec/transition", transition)))
-}
-
-/// `1 short: a.yml=c2:10 b.yml=?`: a folder, its rest, and its files, of which `?` can't be understood.
-fn listing(line: &str) -> Listing {
-    let (at, files) = line.split_once(':').unwrap();
-    let (folder, rest) = at.split_once(' ').unwrap();
-    let rest = match rest {
-        "none" => Rest::None,
-        "short" => Rest::Short,
-        "long" => Rest::Long,
-        other => panic!("{other} is no rest"),
-    };
-    let file = |word: &str| {
-        let (file, said) = word.split_once('=').unwrap();
-        (file.to_owned(), (said != "?").then(|| Arc::new(document(said))))
-    };
-    let files: BTreeMap<_, _> = files.split_whitespace().map(file).collect();
-    Listing { files, folder: folder.parse().unwrap(), rest }
+    Document::Canary(canary(&with(named, "/spec/transition", transition))).into()
 }
 
 fn word(wish: &Wish) -> String {
     match wish {
-        Wish::Submit { file, document, is_news } => {
+        Wish::Submit { file, meaning, is_news } => {
             let is = if *is_news { "news" } else { "old" };
-            format!("submit {} of {file}, {is}", Subject::of(document).name())
+            format!("submit {} of {file}, {is}", meaning.subject.name())
         }
         Wish::Deprecate { canary, file } => format!("deprecate {canary} of {file}"),
     }
 }
 
+/// A folder, and the words of its files.
+struct Folder {
+    contents: Contents,
+    files: BTreeMap<String, String>,
+}
+
+impl Folder {
+    /// One that an earlier process has left with these canaries.
+    fn left_with(left: &[(&str, &str)]) -> Self {
+        let left = left.iter().map(|(canary, file)| ((*canary).to_owned(), (*file).to_owned()));
+        Self { contents: Contents::left_with(left), files: BTreeMap::new() }
+    }
+
+    /// `1 short: a.yml=c2:10 b.yml=?`: a folder, its rest, and its files, of which `?` can't be understood. Of those that are as they were nothing
+    /// is told.
+    fn becomes(&mut self, line: &str) -> Look {
+        let (at, files) = line.split_once(':').unwrap();
+        let (folder, rest) = at.split_once(' ').unwrap();
+        let rest = match rest {
+            "none" => Rest::None,
+            "short" => Rest::Short,
+            "long" => Rest::Long,
+            other => panic!("{other} is no rest"),
+        };
+        let files = files.split_whitespace().map(|file| file.split_once('=').unwrap());
+        let files: BTreeMap<String, String> =
+            files.map(|(file, said)| (file.to_owned(), said.to_owned())).collect();
+        for file in self.files.keys().filter(|file| !files.contains_key(*file)) {
+            self.contents.remove(file);
+        }
+        for (file, said) in files.iter().filter(|(file, said)| self.files.get(*file) != Some(*said)) {
+            self.contents.put(file, (said != "?").then(|| meaning(said)));
+        }
+        self.files = files;
+        Look { folder: folder.parse().unwrap(), rest }
+    }
+
+    /// What is wished, without those canaries that could be deprecated.
+    fn asks(&mut self, look: Look) -> Vec<String> {
+        let wishes = self.contents.ask(look);
+        for wish in &wishes {
+            if let Wish::Deprecate { canary, .. } = wish {
+                self.contents.forget(&Subject::Canary(canary.clone()));
+            }
+        }
+        wishes.iter().map(word).collect()
+    }
+}
+
 /// A folder that an earlier process has left with these canaries, and what is wished by each listing that follows.
 fn course(left: &[(&str, &str)], steps: &[(&str, &[&str])]) {
-    let left = left.iter().map(|(canary, file)| ((*canary).to_owned(), (*file).to_owned()));
-    let mut seen = Seen::left(left);
+    let mut folder = Folder::left_with(left);
     for (line, wished) in steps {
-        let now = listing(line);
-        let wishes: Vec<String> = differ(&seen, &now).iter().map(word).collect();
-        assert_eq!(wishes, *wished, "{line} in {steps:#?}");
-        seen = seen.after(&now);
-        let again = differ(&seen, &now);
+        let look = folder.becomes(line);
+        assert_eq!(folder.asks(look), *wished, "{line} in {steps:#?}");
+        let again = folder.asks(look);
         assert!(again.is_empty(), "{again:?} is wished again by {line} in {steps:#?}");
     }
 }
@@ -259,26 +288,68 @@ fn another_folder_under_the_path_is_trusted_as_little() {
 
 #[test]
 fn what_is_in_doubt_is_named() {
-    let seen =
-        Seen::left([("c2", "a.yml"), ("c3", "b.yml")].map(|(canary, file)| (canary.into(), file.into())));
-    assert_eq!(seen.in_doubt(&listing("1 long:")), [("c2", "a.yml"), ("c3", "b.yml")]);
-    for sure in ["1 short:", "1 long: z.yml=c9:10"] {
-        assert!(seen.in_doubt(&listing(sure)).is_empty(), "{sure}");
-    }
-    let seen = seen.after(&listing("1 short: a.yml=c2:10"));
-    assert_eq!(seen.in_doubt(&listing("1 long:")), [("c3", "b.yml")], "the first was seen to leave");
-    assert_eq!(seen.in_doubt(&listing("2 long:")), [("c2", "a.yml"), ("c3", "b.yml")]);
+    let mut folder = Folder::left_with(&[("c2", "a.yml"), ("c3", "b.yml")]);
+    let look = folder.becomes("1 long:");
+    assert_eq!(folder.asks(look), [""; 0]);
+    assert_eq!(folder.contents.in_doubt(look), [("c2", "a.yml"), ("c3", "b.yml")]);
+    assert!(folder.contents.in_doubt(Look { rest: Rest::Short, ..look }).is_empty());
+    let look = folder.becomes("1 short: a.yml=c2:10");
+    folder.asks(look);
+    assert!(folder.contents.in_doubt(Look { rest: Rest::Long, ..look }).is_empty(), "it has a manifest");
+    let mut gone = Folder { contents: folder.contents.clone(), files: folder.files.clone() };
+    let look = gone.becomes("1 long:");
+    assert_eq!(gone.asks(look), ["deprecate c2 of a.yml"]);
+    assert_eq!(gone.contents.in_doubt(look), [("c3", "b.yml")], "the first was seen to leave");
+    let look = folder.becomes("2 long:");
+    assert_eq!(folder.asks(look), [""; 0]);
+    assert_eq!(folder.contents.in_doubt(look), [("c2", "a.yml"), ("c3", "b.yml")]);
 }
 
 #[test]
 fn what_could_not_be_deprecated_is_wished_again() {
-    let before = Seen::default().after(&listing("1 short: a.yml=c2:10 b.yml=c3:10"));
-    let now = listing("1 long:");
-    let mut after = before.after(&now);
-    after.keep("c3", &before);
-    let wishes: Vec<String> = differ(&after, &now).iter().map(word).collect();
-    assert_eq!(wishes, ["deprecate c3 of b.yml"]);
-    assert!(after.has(&Subject::Canary("c3".to_owned())) && !after.has(&Subject::Canary("c2".to_owned())));
+    let mut folder = Folder::left_with(&[]);
+    let look = folder.becomes("1 short: a.yml=c2:10 b.yml=c3:10");
+    folder.asks(look);
+    let look = folder.becomes("1 long:");
+    let both = ["deprecate c2 of a.yml", "deprecate c3 of b.yml"];
+    for _ in 0..2 {
+        assert_eq!(folder.contents.ask(look).iter().map(word).collect::<Vec<_>>(), both);
+    }
+    let of = |canary: &str| Subject::Canary(canary.to_owned());
+    folder.contents.forget(&of("c2"));
+    assert_eq!(folder.contents.take_forgotten(), [of("c2")]);
+    assert_eq!(folder.asks(look), ["deprecate c3 of b.yml"]);
+    assert_eq!(folder.contents.take_forgotten(), [of("c3")]);
+    // What is said isn't forgotten.
+    let look = folder.becomes("1 short: a.yml=c2:10");
+    folder.asks(look);
+    folder.contents.forget(&of("c2"));
+    assert_eq!(folder.contents.take_forgotten(), []);
+}
+
+#[test]
+fn a_file_that_changes_costs_what_one_file_costs_however_many_there_are() {
+    let named = |at: usize, version: i32| {
+        let named = with(shop(), "/metadata/name", json!(format!("r{at}")));
+        Meaning::from(Document::Release(release(&with(named, "/spec/version", json!(version)))))
+    };
+    let mut contents = Contents::default();
+    for at in 0..1_000 {
+        contents.put(&format!("r{at}.yml"), Some(named(at, 1)));
+    }
+    let wished = |contents: &mut Contents| {
+        let before = steps::taken();
+        let wishes = contents.ask(Look { folder: 1, rest: Rest::Long });
+        (wishes.len(), steps::taken() - before)
+    };
+    assert_eq!(wished(&mut contents), (1_000, 1_000));
+    assert_eq!(wished(&mut contents), (0, 0));
+    contents.put("r500.yml", Some(named(500, 2)));
+    assert_eq!(wished(&mut contents), (1, 1));
+    // Looked at as one that has changed, and as one that is missing.
+    contents.remove("r500.yml");
+    assert_eq!(wished(&mut contents), (0, 2));
+    assert_eq!(wished(&mut contents), (0, 0));
 }
 
 #[test]
