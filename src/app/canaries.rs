@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! inotify ─▶ changes ─▶ pending: was it quiet for a while? ─▶ read ─┐
-//! each 30 s ─▶ look: which stamps are others? ─────────▲            ├─▶ folder::differ ─▶ wishes ─▶ Manifests
+//! each 30 s ─▶ look: which stamps are others? ─────────▲            ├─▶ folder::Contents ─▶ wishes ─▶ Manifests
 //!                                                                   │
 //!                                  which files aren't there? ───────┘
 //! ```
 //!
 //! Invariants:
-//! - a file is read when it has changed, and else never again: a look compares stamps, and asks the engine nothing;
+//! - a file is read and understood when it has changed, and else never again: a look compares stamps, and asks the engine nothing;
+//! - between two looks, what one file brings about costs what one file does;
 //! - what was done for a file is done again only when it says something else, or when it wasn't possible yet;
 //! - a file counts as gone when a look that could read the whole folder hasn't found it, a while after it was missed first;
 //! - what has changed is noticed before anything is concluded.
@@ -20,7 +21,14 @@
 mod changes;
 mod disk;
 
-use std::{collections::BTreeMap, future::pending, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    io, mem,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use tokio::{
@@ -34,12 +42,9 @@ use self::{
     changes::{Change, Changes},
     disk::{Content, Listed, Place, Stamp},
 };
-use canary_releases::{
-    Document,
-    folder::{Listing, Rest, Seen, Subject, Wish, differ},
-};
+use canary_releases::folder::{Contents, Look, Meaning, Rest, Subject, Wish};
 use http_api::v1::canary_folder::{Manifests, Outcome};
-use protocol::canary_releases::{CanaryFile, CanaryFileState, CanaryFolder};
+use protocol::canary_releases::{CanaryFile, CanaryFileState};
 
 /// A file is read, and one that is gone is missed, when nothing has happened to it for so long.
 const QUIET: Duration = Duration::from_millis(50);
@@ -82,18 +87,17 @@ struct Pending {
 struct Known {
     /// `None`: it could not be, and is tried again.
     stamp: Option<Stamp>,
-    said: Result<Arc<Document>, String>,
+    /// Why it can't be understood.
+    fault: Option<String>,
 }
 
-/// What has become of what was said of a subject.
+/// Something that is tried again.
 #[derive(Debug)]
-struct Attempt {
-    outcome: Outcome,
+struct Retry {
     is_news: bool,
     /// False: its turn is still to come.
     is_tried: bool,
-    /// If it waits, when it is tried again.
-    again: Instant,
+    at: Instant,
     pause: Duration,
 }
 
@@ -106,19 +110,28 @@ struct Folder {
     /// Folders that were found under the path so far.
     number: u64,
     files: BTreeMap<String, Known>,
+    /// Those that could not be read.
+    unread: BTreeSet<String>,
+    contents: Contents,
     pending: BTreeMap<String, Pending>,
     /// Files that were not there any more, and when that is to be confirmed.
     missed: BTreeMap<String, Instant>,
     /// When something has happened last.
     changed_at: Instant,
     look_at: Instant,
-    seen: Seen,
-    tried: BTreeMap<Subject, Attempt>,
+    /// What has become of what is said of a subject.
+    tried: BTreeMap<Subject, Outcome>,
+    /// Of those that wait, when they are tried again.
+    retries: BTreeMap<Subject, Retry>,
     /// When canaries that could not be deprecated are tried again.
     deprecate_at: Option<Instant>,
     fault: Option<String>,
     files_read: u64,
-    shown: Arc<CanaryFolder>,
+    /// Files that may have to be shown otherwise than they are.
+    touched: BTreeSet<String>,
+    shown: BTreeMap<String, CanaryFile>,
+    /// What is shown of the folder itself: its fault, and the files that were read; `None`: nothing yet.
+    head: Option<(Option<String>, u64)>,
 }
 
 impl Folder {
@@ -131,23 +144,27 @@ impl Folder {
             place: None,
             number: 0,
             files: BTreeMap::new(),
+            unread: BTreeSet::new(),
+            contents: Contents::default(),
             pending: BTreeMap::new(),
             missed: BTreeMap::new(),
             changed_at: now,
             look_at: now,
-            seen: Seen::default(),
             tried: BTreeMap::new(),
+            retries: BTreeMap::new(),
             deprecate_at: None,
             fault: None,
             files_read: 0,
-            shown: Arc::default(),
+            touched: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            head: None,
         }
     }
 
     async fn watch(mut self) {
-        self.seen = loop {
+        self.contents = loop {
             match self.manifests.under_way().await {
-                Ok(canaries) => break Seen::left(canaries),
+                Ok(canaries) => break Contents::left_with(canaries),
                 Err(why) => tracing::warn!(why, "the folder of manifests is not read yet"),
             }
             sleep(AGAIN).await;
@@ -182,8 +199,7 @@ impl Folder {
         let now = Instant::now();
         let rests = [QUIET, CALM].map(|rest| self.changed_at + rest).into_iter().filter(|at| *at > now);
         let pending = self.pending.values().map(|pending| pending.due);
-        let tried = self.tried.values().filter(|tried| matches!(tried.outcome, Outcome::Waiting(_)));
-        let again = tried.map(|tried| tried.again).chain(self.deprecate_at);
+        let again = self.retries.values().map(|retry| retry.at).chain(self.deprecate_at);
         rests.chain(pending).chain(again).fold(self.next_look(), Instant::min)
     }
 
@@ -202,6 +218,7 @@ impl Folder {
                 Change::Writing(file) => self.expect(file, now + LOOK),
                 Change::Gone(file) => {
                     self.pending.remove(&file);
+                    self.touch(&file);
                     self.miss(file, now + QUIET);
                 }
                 Change::Anything => self.look_at = now,
@@ -215,15 +232,63 @@ impl Folder {
         (self.changes, self.look_at) = (None, Instant::now() + pause);
     }
 
+    /// A file may have to be shown otherwise, and so may all that say something of the same.
+    fn touch(&mut self, file: &str) {
+        if let Some(Meaning { subject, .. }) = self.contents.meaning(file) {
+            self.touched.extend(self.contents.files_of(subject).map(str::to_owned));
+        }
+        self.touched.insert(file.to_owned());
+    }
+
     /// A file is to be read.
     fn expect(&mut self, file: String, due: Instant) {
         self.missed.remove(&file);
-        self.pending.insert(file, Pending { due, stamp: None });
+        self.expect_as(file, Pending { due, stamp: None });
+    }
+
+    fn expect_as(&mut self, file: String, pending: Pending) {
+        self.touch(&file);
+        self.pending.insert(file, pending);
+    }
+
+    /// Nothing is expected or missed any more.
+    fn expect_nothing(&mut self) {
+        let (pending, missed) = (mem::take(&mut self.pending), mem::take(&mut self.missed));
+        for file in pending.into_keys().chain(missed.into_keys()) {
+            self.touch(&file);
+        }
+    }
+
+    /// A file says this. Without a stamp it could not be read.
+    fn keep(&mut self, file: String, stamp: Option<Stamp>, said: Result<Meaning, String>) {
+        let (meaning, fault) = match said {
+            Ok(meaning) => (Some(meaning), None),
+            Err(why) => (None, Some(why)),
+        };
+        // Others may have said the same as it did, or say the same as it does.
+        self.touch(&file);
+        self.contents.put(&file, meaning);
+        self.touch(&file);
+        if stamp.is_some() {
+            self.unread.remove(&file);
+        } else {
+            self.unread.insert(file.clone());
+        }
+        self.files.insert(file, Known { stamp, fault });
+    }
+
+    /// A file isn't there any more.
+    fn let_go(&mut self, file: &str) {
+        self.touch(file);
+        self.contents.remove(file);
+        self.unread.remove(file);
+        self.files.remove(file);
     }
 
     /// A file isn't there, which is to be confirmed then.
     fn miss(&mut self, file: String, confirmed_at: Instant) {
         if self.files.contains_key(&file) {
+            self.touch(&file);
             let at = self.missed.entry(file).or_insert(confirmed_at);
             *at = confirmed_at.min(*at);
         }
@@ -242,8 +307,7 @@ impl Folder {
                 self.fault =
                     Some(format!("{path} can't be watched, and nothing in it is done meanwhile: {error}"));
                 self.lose(LOOK_AWAY);
-                self.pending.clear();
-                self.missed.clear();
+                self.expect_nothing();
             }
         }
     }
@@ -260,9 +324,10 @@ impl Folder {
         let listed = self.listed().await?;
         self.place = Some(listed.place);
         self.number += 1;
-        self.pending.clear();
-        self.missed.clear();
-        self.files.retain(|file, _| listed.files.contains_key(file));
+        self.expect_nothing();
+        for file in self.unlisted(&listed.files) {
+            self.let_go(&file);
+        }
         self.changed_at = Instant::now();
         Ok(listed)
     }
@@ -272,28 +337,36 @@ impl Folder {
         spawn_blocking(move || disk::list(&path)).await?
     }
 
+    /// Files that were there.
+    fn unlisted(&self, listed: &BTreeMap<String, Result<Stamp, String>>) -> Vec<String> {
+        self.files.keys().filter(|file| !listed.contains_key(*file)).cloned().collect()
+    }
+
     /// `now`: when the look began.
     fn compare(&mut self, listed: BTreeMap<String, Result<Stamp, String>>, now: Instant) {
-        let missing: Vec<String> =
-            self.files.keys().filter(|file| !listed.contains_key(*file)).cloned().collect();
-        for file in missing {
+        for file in self.unlisted(&listed) {
             if self.missed.get(&file).is_some_and(|at| *at <= now) {
-                self.files.remove(&file);
+                self.let_go(&file);
             } else {
                 // Where nobody tells of changes, a folder may look older than it is for so long.
                 self.miss(file, now + LOOK);
             }
         }
-        self.missed.retain(|file, _| self.files.contains_key(file) && !listed.contains_key(file));
+        let is_missed = |file: &String| self.files.contains_key(file) && !listed.contains_key(file);
+        let found: Vec<String> = self.missed.keys().filter(|file| !is_missed(file)).cloned().collect();
+        for file in found {
+            self.missed.remove(&file);
+            self.touch(&file);
+        }
         for (file, stamp) in listed {
             let known = self.files.get(&file).and_then(|known| known.stamp);
             match stamp {
                 Ok(stamp) if known == Some(stamp) || self.pending.contains_key(&file) => {}
                 Ok(stamp) => {
-                    self.pending.insert(file, Pending { due: now + QUIET, stamp: Some(stamp) });
+                    self.expect_as(file, Pending { due: now + QUIET, stamp: Some(stamp) });
                     self.changed_at = now;
                 }
-                Err(why) => drop(self.files.insert(file, Known { stamp: None, said: Err(why) })),
+                Err(why) => self.keep(file, None, Err(why)),
             }
         }
     }
@@ -309,6 +382,7 @@ impl Folder {
         }
         for (file, _) in &due {
             self.pending.remove(file);
+            self.touch(file);
         }
         let path = self.path.clone();
         let read = spawn_blocking(move || {
@@ -324,132 +398,134 @@ impl Folder {
             match content {
                 Content::Gone => self.miss(file, now + LOOK),
                 Content::Changing(stamp) => {
-                    self.pending.insert(file, Pending { due: now + QUIET, stamp: Some(stamp) });
+                    self.expect_as(file, Pending { due: now + QUIET, stamp: Some(stamp) });
                 }
                 Content::Read { stamp, said } => {
                     self.files_read += 1;
-                    self.files.insert(file, Known { stamp, said });
+                    self.keep(file, stamp, said);
                 }
             }
             self.changed_at = now;
         }
     }
 
-    fn listing(&self) -> Listing {
-        let files = self.files.iter().map(|(file, known)| (file.clone(), known.said.as_ref().ok().cloned()));
+    /// How the folder is, as far as what can be concluded depends on that.
+    fn rests(&self) -> Look {
         let quiet = Instant::now().saturating_duration_since(self.changed_at);
-        let is_read = self.files.values().all(|known| known.stamp.is_some());
-        let is_known = self.changes.is_some() && self.pending.is_empty() && self.missed.is_empty() && is_read;
-        let rest = if !is_known || quiet < QUIET {
+        let is_known = self.pending.is_empty() && self.missed.is_empty() && self.unread.is_empty();
+        let rest = if self.changes.is_none() || !is_known || quiet < QUIET {
             Rest::None
         } else if quiet < CALM {
             Rest::Short
         } else {
             Rest::Long
         };
-        Listing { files: files.collect(), folder: self.number, rest }
+        Look { folder: self.number, rest }
     }
 
     /// Does what has changed asks for, and what was not possible before.
     async fn act(&mut self) {
-        let listing = self.listing();
-        let mut wishes = differ(&self.seen, &listing);
-        let mut after = self.seen.after(&listing);
+        let look = self.rests();
+        let mut wishes = self.contents.ask(look);
         self.deprecate_at = None;
         if !wishes.is_empty() {
             self.hurry(&wishes);
         }
         let later = wishes.split_off(wishes.len().min(MAX_AT_ONCE));
-        self.put_off(later, &mut after);
-        wishes.extend(self.again(&listing));
+        self.put_off(later);
+        wishes.extend(self.again());
         let (releases, others): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(registers);
         for (wishes, at_once) in [(releases, AT_ONCE), (others, 1)] {
             let doing: Vec<_> = wishes.into_iter().map(|wish| carry_out(&self.manifests, wish)).collect();
             let done: Vec<(Wish, Outcome)> = stream::iter(doing).buffer_unordered(at_once).collect().await;
             for (wish, outcome) in done {
                 match wish {
-                    Wish::Submit { document, is_news, .. } => {
-                        self.note(Subject::of(&document), outcome, is_news);
-                    }
-                    Wish::Deprecate { canary, file } => {
-                        if let Outcome::Waiting(why) | Outcome::Refused(why) = outcome {
+                    Wish::Submit { meaning, is_news, .. } => self.note(meaning.subject, outcome, is_news),
+                    Wish::Deprecate { canary, file } => match outcome {
+                        Outcome::Applied => self.contents.forget(&Subject::Canary(canary)),
+                        Outcome::Waiting(why) | Outcome::Refused(why) => {
                             tracing::warn!(
                                 release = canary,
                                 file,
                                 why,
                                 "its file is gone, and it is not deprecated yet"
                             );
-                            after.keep(&canary, &self.seen);
                             self.deprecate_at = Some(Instant::now() + AGAIN);
                         }
-                    }
+                    },
                 }
             }
         }
-        self.seen = after;
-        self.tried.retain(|subject, _| self.seen.has(subject));
+        for subject in self.contents.take_forgotten() {
+            self.tried.remove(&subject);
+            self.retries.remove(&subject);
+        }
     }
 
     /// What is submitted now isn't what was tried before; and others may have waited for it.
     fn hurry(&mut self, wishes: &[Wish]) {
         for wish in wishes {
-            if let Wish::Submit { document, .. } = wish {
-                self.tried.remove(&Subject::of(document));
+            if let Wish::Submit { meaning: Meaning { subject, .. }, .. } = wish {
+                self.tried.remove(subject);
+                self.retries.remove(subject);
+                self.touched.extend(self.contents.files_of(subject).map(str::to_owned));
             }
         }
         let soon = Instant::now() + AGAIN;
-        for tried in self.tried.values_mut() {
-            (tried.again, tried.pause) = (tried.again.min(soon), AGAIN);
+        for retry in self.retries.values_mut() {
+            (retry.at, retry.pause) = (retry.at.min(soon), AGAIN);
         }
     }
 
     /// Some of what waits, and is to be tried again.
-    fn again(&mut self, listing: &Listing) -> Vec<Wish> {
-        let now = Instant::now();
-        let said = listing.said();
-        let waiting = self.tried.iter_mut().filter(|(_, tried)| matches!(tried.outcome, Outcome::Waiting(_)));
-        let due = waiting.filter(|(_, tried)| tried.again <= now).take(MAX_AT_ONCE);
-        let wishes = due.filter_map(|(subject, tried)| {
-            tried.pause = (tried.pause * 2).min(AGAIN_AT_LAST);
-            tried.again = now + tried.pause;
-            let (file, document) = said.get(subject)?;
-            let (file, document) = ((*file).to_owned(), Arc::clone(document));
+    fn again(&mut self) -> Vec<Wish> {
+        let (now, contents) = (Instant::now(), &self.contents);
+        let due = self.retries.iter_mut().filter(|(_, retry)| retry.at <= now).take(MAX_AT_ONCE);
+        let wishes = due.filter_map(|(subject, retry)| {
+            retry.pause = (retry.pause * 2).min(AGAIN_AT_LAST);
+            retry.at = now + retry.pause;
+            let (file, meaning) = contents.said(subject)?;
             // Somebody may have registered a release otherwise while this waited.
-            let may_be_old = tried.is_tried && matches!(subject, Subject::Release(_));
-            Some(Wish::Submit { file, document, is_news: tried.is_news && !may_be_old })
+            let may_be_old = retry.is_tried && matches!(subject, Subject::Release(_));
+            let is_news = retry.is_news && !may_be_old;
+            Some(Wish::Submit { file: file.to_owned(), meaning: meaning.clone(), is_news })
         });
         wishes.collect()
     }
 
+    /// Notes what has become of what is said of a subject.
     fn note(&mut self, subject: Subject, outcome: Outcome, is_news: bool) {
-        let again = Instant::now() + AGAIN;
-        let first = || Attempt { outcome: Outcome::Applied, is_news, is_tried: true, again, pause: AGAIN };
-        let tried = self.tried.entry(subject).or_insert_with(first);
-        (tried.outcome, tried.is_tried) = (outcome, true);
+        if let Outcome::Waiting(_) = outcome {
+            let at = Instant::now() + AGAIN;
+            let first = || Retry { is_news, is_tried: true, at, pause: AGAIN };
+            self.retries.entry(subject.clone()).or_insert_with(first).is_tried = true;
+        } else {
+            self.retries.remove(&subject);
+        }
+        self.touched.extend(self.contents.files_of(&subject).map(str::to_owned));
+        self.tried.insert(subject, outcome);
     }
 
     /// Puts off what is more than is done at once.
-    fn put_off(&mut self, wishes: Vec<Wish>, after: &mut Seen) {
+    fn put_off(&mut self, wishes: Vec<Wish>) {
         let now = Instant::now();
         for wish in wishes {
             match wish {
-                Wish::Submit { document, is_news, .. } => {
+                Wish::Submit { meaning: Meaning { subject, .. }, is_news, .. } => {
                     let outcome = Outcome::Waiting("its turn comes soon".to_owned());
-                    let tried = Attempt { outcome, is_news, is_tried: false, again: now, pause: AGAIN };
-                    self.tried.insert(Subject::of(&document), tried);
+                    self.note(subject.clone(), outcome, is_news);
+                    let retry = Retry { is_news, is_tried: false, at: now, pause: AGAIN };
+                    self.retries.insert(subject, retry);
                 }
-                Wish::Deprecate { canary, .. } => {
-                    after.keep(&canary, &self.seen);
-                    self.deprecate_at = Some(now);
-                }
+                // It is wished again.
+                Wish::Deprecate { .. } => self.deprecate_at = Some(now),
             }
         }
     }
 
     /// Shows the folder as it is now, and logs what has gone wrong or right since.
     fn show(&mut self) {
-        let listing = self.listing();
-        let doubted = self.seen.in_doubt(&listing);
+        let doubted = self.contents.in_doubt(self.rests());
         if let Some((canary, file)) = doubted.first() {
             let (path, more) = (self.path.display(), doubted.len() - 1);
             let others = if more == 0 { String::new() } else { format!(", and {more} more from others") };
@@ -459,38 +535,44 @@ impl Folder {
             ));
             self.look_at = self.look_at.min(Instant::now() + LOOK_AWAY);
         }
-        let said = listing.said();
-        let mut files: BTreeMap<&str, CanaryFile> = BTreeMap::new();
-        let unread = self.pending.keys().filter(|file| !self.files.contains_key(*file));
-        files.extend(unread.map(|file| (file.as_str(), shown(file, None, CanaryFileState::Waiting, None))));
-        files.extend(self.files.iter().map(|(file, known)| (file.as_str(), self.file(file, known, &said))));
-        let now = Arc::new(CanaryFolder {
-            folder: Some(self.path.display().to_string()),
-            fault: self.fault.clone(),
-            files_read: self.files_read,
-            files: files.into_values().collect(),
-            next: None,
-        });
-        if now != self.shown {
-            tell(&self.shown, &now);
-            self.manifests.show(Arc::clone(&now));
-            self.shown = now;
+        let mut changed = Vec::new();
+        for file in mem::take(&mut self.touched) {
+            let now = self.file(&file);
+            let was = match &now {
+                Some(now) => self.shown.insert(file.clone(), now.clone()),
+                None => self.shown.remove(&file),
+            };
+            if was != now {
+                tell(was.as_ref(), now.as_ref());
+                changed.push((file, now));
+            }
         }
+        let head = Some((self.fault.clone(), self.files_read));
+        if changed.is_empty() && head == self.head {
+            return;
+        }
+        tell_fault(self.head.as_ref().and_then(|(was, _)| was.as_ref()), self.fault.as_ref());
+        self.head = head;
+        self.manifests.show(|folder| {
+            folder.folder = Some(self.path.display().to_string());
+            folder.fault.clone_from(&self.fault);
+            folder.files_read = self.files_read;
+            for (file, now) in changed {
+                place(&mut folder.files, &file, now);
+            }
+        });
     }
 
-    fn file(
-        &self,
-        file: &str,
-        known: &Known,
-        said: &BTreeMap<Subject, (&str, &Arc<Document>)>,
-    ) -> CanaryFile {
-        let document = match &known.said {
-            Ok(document) => document,
-            Err(why) => return shown(file, None, CanaryFileState::Faulty, Some(why.clone())),
+    /// How a file is shown; `None`: it isn't there.
+    fn file(&self, file: &str) -> Option<CanaryFile> {
+        let Some(known) = self.files.get(file) else {
+            return self.pending.get(file).map(|_| shown(file, None, CanaryFileState::Waiting, None));
         };
-        let subject = Subject::of(document);
-        let first = said.get(&subject).map_or(file, |(first, _)| *first);
-        let (state, why) = match self.tried.get(&subject).map(|tried| &tried.outcome) {
+        let Some(Meaning { subject, .. }) = self.contents.meaning(file) else {
+            return Some(shown(file, None, CanaryFileState::Faulty, known.fault.clone()));
+        };
+        let first = self.contents.said(subject).map_or(file, |(first, _)| first);
+        let (state, why) = match self.tried.get(subject) {
             // One that was missed may have this name from now on.
             _ if first != file && !self.missed.contains_key(first) => {
                 let (kind, name) = (subject.kind(), subject.name());
@@ -503,7 +585,7 @@ impl Folder {
             Some(Outcome::Refused(why)) => (CanaryFileState::Faulty, Some(why.clone())),
             None => (CanaryFileState::Waiting, None),
         };
-        shown(file, Some(&subject), state, why)
+        Some(shown(file, Some(subject), state, why))
     }
 }
 
@@ -517,6 +599,16 @@ fn shown(file: &str, subject: Option<&Subject>, state: CanaryFileState, fault: O
     }
 }
 
+/// Puts a file among those that are shown, by their names; `None`: it isn't there any more.
+fn place(files: &mut Vec<CanaryFile>, file: &str, now: Option<CanaryFile>) {
+    match (files.binary_search_by(|one| one.file.as_str().cmp(file)), now) {
+        (Ok(at), Some(now)) => files[at] = now,
+        (Ok(at), None) => drop(files.remove(at)),
+        (Err(at), Some(now)) => files.insert(at, now),
+        (Err(_), None) => {}
+    }
+}
+
 /// Waits until something may have happened.
 async fn happens(changes: Option<&Changes>) -> io::Result<()> {
     match changes {
@@ -527,8 +619,8 @@ async fn happens(changes: Option<&Changes>) -> io::Result<()> {
 
 fn carry_out(manifests: &Manifests, wish: Wish) -> BoxFuture<'static, (Wish, Outcome)> {
     let doing = match &wish {
-        Wish::Submit { file, document, is_news } => {
-            manifests.submit(file.clone(), Arc::clone(document), *is_news)
+        Wish::Submit { file, meaning, is_news } => {
+            manifests.submit(file.clone(), Arc::clone(&meaning.document), *is_news)
         }
         Wish::Deprecate { canary, file } => manifests.deprecate(canary.clone(), file.clone()),
     };
@@ -536,26 +628,27 @@ fn carry_out(manifests: &Manifests, wish: Wish) -> BoxFuture<'static, (Wish, Out
 }
 
 fn registers(wish: &Wish) -> bool {
-    matches!(wish, Wish::Submit { document, .. } if matches!(**document, Document::Release(_)))
+    matches!(wish, Wish::Submit { meaning: Meaning { subject: Subject::Release(_), .. }, .. })
 }
 
-/// Logs what is wrong and wasn't, or was something else, and what isn't any more.
-fn tell(before: &CanaryFolder, now: &CanaryFolder) {
-    match (&before.fault, &now.fault) {
-        (was, Some(why)) if was.as_ref() != Some(why) => tracing::warn!(why, "the folder of manifests"),
+/// Logs what is wrong with the folder and wasn't, or was something else.
+fn tell_fault(was: Option<&String>, now: Option<&String>) {
+    match (was, now) {
+        (was, Some(why)) if was != Some(why) => tracing::warn!(why, "the folder of manifests"),
         (Some(_), None) => tracing::info!("the folder of manifests is read again"),
         _ => {}
     }
-    let known: BTreeMap<&str, &CanaryFile> =
-        before.files.iter().map(|file| (file.file.as_str(), file)).collect();
-    for CanaryFile { file, state, fault, .. } in &now.files {
-        let was = known.get(file.as_str()).and_then(|before| before.fault.as_ref());
-        match fault {
-            Some(why) if was != Some(why) => tracing::warn!(file, why, "a manifest is not applied"),
-            None if was.is_some() && *state == CanaryFileState::Applied => {
-                tracing::info!(file, "a manifest is applied");
-            }
-            _ => {}
+}
+
+/// Logs the same of a file.
+fn tell(was: Option<&CanaryFile>, now: Option<&CanaryFile>) {
+    let Some(CanaryFile { file, state, fault, .. }) = now else { return };
+    let was = was.and_then(|before| before.fault.as_ref());
+    match fault {
+        Some(why) if was != Some(why) => tracing::warn!(file, why, "a manifest is not applied"),
+        None if was.is_some() && *state == CanaryFileState::Applied => {
+            tracing::info!(file, "a manifest is applied");
         }
+        _ => {}
     }
 }

@@ -6,10 +6,12 @@ use std::{
     io::{self, ErrorKind, Read as _},
     os::unix::fs::MetadataExt as _,
     path::Path,
-    sync::Arc,
 };
 
-use canary_releases::{Document, MAX_DOCUMENT_BYTES, folder::is_manifest};
+use canary_releases::{
+    MAX_DOCUMENT_BYTES,
+    folder::{Meaning, is_manifest},
+};
 use model::text::is_unprintable;
 
 /// The most manifests of a folder.
@@ -91,7 +93,7 @@ pub(super) enum Content {
     /// Without a stamp it could not be read.
     Read {
         stamp: Option<Stamp>,
-        said: Result<Arc<Document>, String>,
+        said: Result<Meaning, String>,
     },
 }
 
@@ -139,7 +141,7 @@ fn read_file(path: &Path, was: Option<Stamp>) -> io::Result<Content> {
     } else if text.len() > MAX_DOCUMENT_BYTES {
         Err(format!("a manifest has at most {MAX_DOCUMENT_BYTES} bytes, this one has {}", stamp.bytes))
     } else {
-        canary_releases::read(&text).map(Arc::new).map_err(|fault| fault.to_string())
+        canary_releases::read(&text).map(Meaning::from).map_err(|fault| fault.to_string())
     };
     Ok(Content::Read { stamp: Some(stamp), said })
 }

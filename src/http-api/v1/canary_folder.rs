@@ -61,8 +61,8 @@ pub(super) async fn handle(
     let limit = page::limit(parameters.limit)? as usize;
     let after = parameters.after.unwrap_or_default();
     let all = Arc::clone(&ctx.canary_folder.lock().unwrap_or_else(PoisonError::into_inner));
-    let rest = all.files.iter().skip_while(|one| one.file <= after);
-    let mut files: Vec<_> = rest.take(limit + 1).cloned().collect();
+    let first = all.files.partition_point(|one| one.file <= after);
+    let mut files: Vec<_> = all.files.iter().skip(first).take(limit + 1).cloned().collect();
     let has_more = files.len() > limit;
     files.truncate(limit);
     let next = files.last().filter(|_| has_more).map(|last| last.file.clone());
@@ -91,9 +91,10 @@ impl Manifests {
         Self(ctx)
     }
 
-    /// How the folder is shown from now on.
-    pub fn show(&self, folder: Arc<CanaryFolder>) {
-        *self.0.canary_folder.lock().unwrap_or_else(PoisonError::into_inner) = folder;
+    /// Shows the folder otherwise from now on. Whoever reads it meanwhile has it as it was.
+    pub fn show(&self, change: impl FnOnce(&mut CanaryFolder)) {
+        let mut folder = self.0.canary_folder.lock().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut folder));
     }
 
     /// Canaries that came from a file and are under way, each with that.
