@@ -197,8 +197,8 @@ pub struct CanaryRelease {
     /// `CanaryRelease`.
     pub kind: String,
     pub metadata: CanaryMetadata,
-    /// As it was submitted, as far as that is known: ports are those of its services, without options that are left out. `transition` is
-    /// what somebody wanted last.
+    /// As it was submitted, as far as that is known: ports are those of its services, without options that are left out. `resources` are
+    /// those of its release where it says none. `transition` is what somebody wanted last.
     pub spec: CanaryReleaseSpec,
     pub status: CanaryStatus,
 }
