@@ -28,66 +28,87 @@ pub fn schema() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<StrategyForm>()
 }
 
-/// A release strategy: which functions change, and the stages of the live test that decides about them.
+/// A release strategy: what changes, and the stages of the live test that decides about it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Release strategy", extend("anyOf" = [
     {"required": ["functions", "stages"]}, {"required": ["services", "stages"]}, {"required": ["services", "strategy"]},
 ]))]
 pub struct StrategyForm {
-    /// What the release is called in every call: letters, digits and `. _ ~ -`, at most 48 of them.
+    /// Names the release in every call: letters, digits and `. _ ~ -`, at most 48 of them.
+    #[schemars(extend("examples" = ["sieve-2"]))]
     pub id: Scalar,
     /// What people call it.
+    #[schemars(extend("examples" = ["a faster sieve"]))]
     pub name: Scalar,
-    /// Free text such as `patch`, `minor`, `major`; carried along, never interpreted.
+    /// Free text such as `patch`, `minor` or `major`. It is stored and never interpreted.
     #[serde(rename = "type")]
+    #[schemars(extend("examples" = ["patch"], "x-default" = "none"))]
     pub kind: Option<Scalar>,
-    /// Functions that change, at agents. With `services` beside them it is a hybrid: agents go first, and routers begin when they
-    /// are done.
+    /// Functions that change, at agents. With `services` next to them the release is a hybrid: agents go first, and routers begin
+    /// when the agents are done.
     #[schemars(length(min = 1, max = 64))]
     pub functions: Option<Vec<FunctionForm>>,
-    /// Services behind routers whose calls are shared among variations that run already.
+    /// Services behind routers that share their calls among variations.
     #[schemars(length(min = 1, max = 64))]
     pub services: Option<Vec<ServiceForm>>,
-    /// Every child starts with the first; in a hybrid, routers with the first of a service. Either these or `strategy`, or in a hybrid
-    /// those of the functions, with `strategy` for the service.
+    /// Every child starts with the first stage; in a hybrid, routers start with the first stage of a service. Write either these or
+    /// `strategy`; in a hybrid, those of the functions, and `strategy` for the service.
     #[schemars(length(min = 1, max = 64))]
     pub stages: Option<Vec<StageForm>>,
-    /// How the share of the second variation of the only service grows, in the place of `stages`: by name or written out.
+    /// How the share of the second variation of the only service grows, instead of `stages`: the name of a built-in strategy or of
+    /// one that the manager has, or one that is written out.
+    #[schemars(extend("examples" = ["canary-10-25-50-100"], "x-default" = "none"))]
     pub strategy: Option<RolloutStrategyForm>,
+    /// What a rollback restores. It is always the base version.
     pub rollback: Option<RollbackForm>,
-    /// What happens when an unfinished release names one of the same functions; `queue` if absent.
+    /// What happens when another unfinished release names one of the same functions or services.
+    #[schemars(extend("default" = "queue"))]
     pub on_conflict: Option<OnConflictForm>,
-    /// How long an offer may wait to be fetched.
+    /// How long an offer may wait until the child fetches it.
+    #[schemars(extend("examples" = ["5m"], "x-default" = "the manager's `deadlines.offer`"))]
     pub offer_deadline: Option<DurationForm>,
     /// How long a child may be silent after a download, an end signal or a result.
+    #[schemars(extend("examples" = ["5m"], "x-default" = "the manager's `deadlines.setup_grace`"))]
     pub setup_grace: Option<DurationForm>,
     /// How long a stage may take.
+    #[schemars(extend("examples" = ["2h"], "x-default" = "the manager's `deadlines.stage`"))]
     pub stage_deadline: Option<DurationForm>,
-    /// Who takes part; every eligible child if absent.
+    /// Which children take part.
+    #[schemars(extend("x-default" = "all that can"))]
     pub target: Option<TargetForm>,
-    /// The manager leads the release, stage by stage; if absent, each child is on its own.
+    /// Has the manager lead the release, stage by stage.
+    #[schemars(extend("x-default" = "each child goes at its own pace"))]
     pub rollout: Option<RolloutForm>,
-    /// Whether the parent is to release it, where the target reaches beyond this manager's area; `false` if
-    /// absent.
+    /// Whether the parent releases it where the target reaches beyond this manager's area.
+    #[schemars(extend("default" = false))]
     pub forward_up: Option<bool>,
-    /// What people and programs note of the release; carried along, never interpreted.
+    /// What people and programs note of the release. It is stored and never interpreted.
+    #[schemars(extend("examples" = [{"team": "shop"}], "x-default" = "none"))]
     pub annotations: Option<BTreeMap<String, Scalar>>,
-    /// Where the functions run, for queries of an analysis that name `{{ .BuiltInArgs.App.K8s.Namespace }}`.
+    /// The Kubernetes namespace of the functions, for queries of an analysis that name `{{ .BuiltInArgs.App.K8s.Namespace }}`.
+    #[schemars(extend("examples" = ["shop"], "x-default" = "none"))]
     pub namespace: Option<Scalar>,
-    /// Metrics by name, for `template`. The manager writes those of its own here when a release is submitted; where it
-    /// is given, no others are looked up.
+    /// Metrics by name, for `template`. The manager adds its own here when a release is submitted; where this key is given, no others
+    /// are looked up.
     pub analysis_templates: Option<BTreeMap<String, SharedForm>>,
 }
 
-/// Who takes part: whoever lies in the area and has all of the labels.
+/// Which children take part: those that fit all that is given here. Give at least one key.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetForm {
+    /// Where they are: the interiors of both areas must meet, and touching is not enough.
+    #[schemars(extend(
+        "examples" = [{"type": "Polygon", "coordinates": [[[13.1, 52.3], [13.8, 52.3], [13.8, 52.7], [13.1, 52.3]]]}],
+        "x-default" = "everywhere"
+    ))]
     pub area: Option<AreaForm>,
-    /// Those of operators win over those that the child reports.
+    /// Labels that they have, all of them. A label that an operator set counts instead of the one that the child reports.
+    #[schemars(extend("examples" = [{"tier": "edge"}], "x-default" = "any"))]
     pub labels: Option<BTreeMap<String, Scalar>>,
-    /// Whether a child may run only the functions that it can; `refuse` if absent.
+    /// Whether a child that lacks a runtime may run only the functions that it can.
+    #[schemars(extend("default" = "refuse"))]
     pub partial: Option<PartialForm>,
 }
 
@@ -108,7 +129,10 @@ impl JsonSchema for PositionForm {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
+            "title": "position",
             "description": "Longitude and latitude in degrees, in this order.",
+            "examples": [[13.4, 52.52]],
+            "x-unit": "degrees",
             "type": "array",
             "minItems": 2,
             "prefixItems": [
@@ -120,9 +144,11 @@ impl JsonSchema for PositionForm {
     }
 }
 
-/// GeoJSON; longitude first, degrees. Across the antimeridian it is two polygons, or has longitudes beyond ±180.
+/// GeoJSON of the type `Polygon`, `MultiPolygon`, `Feature` or `FeatureCollection`: longitude first, in degrees. Across the antimeridian
+/// it is two polygons, or has longitudes beyond ±180.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
+#[schemars(title = "GeoJSON", extend("x-unit" = "degrees"))]
 pub enum AreaForm {
     Polygon { coordinates: Vec<RingForm> },
     MultiPolygon { coordinates: Vec<Vec<RingForm>> },
@@ -141,51 +167,76 @@ pub enum PartialForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RolloutForm {
-    /// `parallel` if absent.
+    /// In which order children have their turn.
+    #[schemars(extend("x-default" = "`parallel`; of services `global_incremental`"))]
     pub order: Option<OrderForm>,
-    /// Longitude and latitude; `location_sequential` goes on from here, nearest first.
+    /// Where `location_sequential` starts; it goes on from there, nearest first. Needed with that order, and with no other.
+    #[schemars(extend("x-default" = "none"))]
     pub start_at: Option<PositionForm>,
-    /// Counts or percentages of agents, cumulative and growing; the last is `100%`.
-    #[schemars(length(min = 1, max = 64))]
+    /// The growing groups of `waves`: cumulative, and the last is `100%`. Needed with that order, and with no other.
+    #[schemars(
+        length(min = 1, max = 64),
+        extend("examples" = [[1, "10%", "100%"]], "x-default" = "none", "x-unit" = "agents or %")
+    )]
     pub waves: Option<Vec<WaveForm>>,
-    /// Most agents that may fail; 0 if absent.
+    /// Agents that may fail. With more, the limit is broken, and `on_failure` follows.
+    #[schemars(extend("examples" = ["5%"], "default" = 0))]
     pub max_failed: Option<AmountForm>,
-    /// Most agents that may begin and never end; 0 if absent.
+    /// Agents that may begin and never end. With more, the limit is broken.
+    #[schemars(extend("examples" = ["5%"], "default" = 0))]
     pub max_timed_out: Option<AmountForm>,
-    /// Most agents that may never begin; `100%` if absent.
+    /// Agents that may never begin. With more, the limit is broken.
+    #[schemars(extend("examples" = ["10%"], "default" = "100%"))]
     pub max_unreachable: Option<AmountForm>,
-    /// Most agents that may be left untested, for want of calls; `100%` if absent.
+    /// Agents that may stay untested because they get no calls. With more, the limit is broken.
+    #[schemars(extend("examples" = ["50%"], "default" = "100%"))]
     pub max_untested: Option<AmountForm>,
-    /// How long a stage may go without the calls it needs, once its minimum duration is over; `after 1h` if absent. Then
-    /// it ends, and the agent is untested.
-    #[schemars(regex(pattern = concat!(r"^\s*(never|after\s+", duration!(), r")\s*$")))]
+    /// How long a stage may go without the calls that it needs, once its minimum duration is over: `after` and a duration, or `never`.
+    /// Then the stage ends, and the agent is untested.
+    #[schemars(
+        regex(pattern = concat!(r"^\s*(never|after\s+", duration!(), r")\s*$")),
+        extend("examples" = ["after 10m"], "default" = "after 1h", "x-unit" = "ms, s, m, h, d")
+    )]
     pub no_calls: Option<String>,
-    /// What agents get whose stages had no calls, when the others have passed; `leave` if absent.
+    /// What untested agents get when the others have passed.
+    #[schemars(extend("default" = "leave"))]
     pub untested: Option<UntestedForm>,
-    /// What follows when a limit is passed; `rollback` if absent. With `pause` and `max_failed: 0`, agents that take whole strategies keep
-    /// the shares of a stage that has failed, until somebody goes on or rolls back.
+    /// What follows when a limit is broken. With `pause` and `max_failed: 0`, agents that take whole strategies keep the shares of a
+    /// stage that has failed until somebody resumes the release or rolls it back.
+    #[schemars(extend("default" = "rollback"))]
     pub on_failure: Option<OnLimitForm>,
-    /// So many agents must have succeeded before the next wave opens, before the next location, or, in the other orders,
-    /// before the roll-out; 1 if absent. Fewer are enough where fewer have had their turn.
+    /// Agents that must have succeeded before the next wave opens, before the next location, or, in the other orders, before the
+    /// rollout. Fewer are enough where fewer have had their turn.
+    #[schemars(extend("examples" = ["50%"], "default" = 1))]
     pub min_succeeded: Option<WaveForm>,
-    /// Who has nothing in hand and was not heard of for so long has its turn last; `10s` or more, `60s` if absent.
+    /// Agents silent for this long go last, if they have nothing in hand: `10s` or more.
+    #[schemars(extend("examples" = ["5m"], "default" = "60s"))]
     pub silent_after: Option<DurationForm>,
-    /// Most agents at work at once.
-    #[schemars(range(min = 1))]
+    /// Agents that may be at work at once.
+    #[schemars(
+        range(min = 1),
+        extend("examples" = [500], "x-default" = "all", "x-unit" = "agents")
+    )]
     pub max_in_progress: Option<u32>,
-    /// After a wave, a stage or a location, before the next.
+    /// How long to wait after a wave, a stage or a location, before the next one. Not with the order `parallel`.
+    #[schemars(extend("examples" = ["10m"], "default" = "0s"))]
     pub soak: Option<DurationForm>,
+    /// When somebody must approve.
+    #[schemars(extend("examples" = ["before_rollout"], "x-default" = "never"))]
     pub approval: Option<ApprovalForm>,
-    /// How long an approval is waited for before the release rolls back: more than 0; `6h` if absent.
+    /// How long an approval may take before the release rolls back: more than 0. Needs `approval`.
+    #[schemars(extend("examples" = ["2h"], "default" = "6h"))]
     pub approval_timeout: Option<DurationForm>,
-    /// Whether children that appear after the start take part; `exclude` if absent.
+    /// Whether children that appear after the start take part.
+    #[schemars(extend("default" = "exclude"))]
     pub late_joiners: Option<LateJoinersForm>,
-    /// Whether whoever acts on the release, and doesn't just look, must say why; `optional` if absent. It holds where the strategy was
-    /// submitted: managers below don't ask.
+    /// Whether people who act on the release must say why. It holds where the strategy was submitted: managers below don't ask.
+    #[schemars(extend("default" = "optional"))]
     pub notes: Option<NotesForm>,
-    /// It starts then (RFC 3339); at once if absent.
+    /// When the release starts (RFC 3339).
+    #[schemars(extend("examples" = ["2030-03-01T06:00:00Z"], "x-default" = "at once"))]
     pub start: Option<String>,
-    /// The manager judges the release while it runs.
+    /// Judges the whole release by measurements while it runs.
     pub analysis: Option<AnalysisForm>,
 }
 
@@ -194,7 +245,7 @@ pub struct RolloutForm {
 pub enum UntestedForm {
     /// They keep the base version.
     Leave,
-    /// They get the new version too.
+    /// They get the new version too. Not for services.
     Rollout,
 }
 
@@ -229,12 +280,13 @@ pub enum LateJoinersForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotesForm {
+    /// A note may be left out.
     Optional,
     /// Without a note nothing is done.
     Required,
 }
 
-/// When somebody must say yes.
+/// When somebody must approve.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ApprovalForm {
@@ -249,17 +301,19 @@ pub enum ApprovalPointForm {
     BeforeRollout,
 }
 
-/// Before each of these stages.
+/// Somebody must approve before each of these stages.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalStagesForm {
-    #[schemars(length(min = 1, max = 64))]
+    /// Names of stages.
+    #[schemars(length(min = 1, max = 64), extend("examples" = [["Canary 50 Percent"]]))]
     pub stages: Vec<Scalar>,
 }
 
-/// A number of agents that is not 0, at most 4294967295, or a share of all that is not 0 %: `10`, `2.5%`.
+/// A number of agents from 1 to 4294967295, or a share of all above 0 %: `10`, `2.5%`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "amount above 0", extend("examples" = ["10%"], "x-unit" = "agents or %"))]
 pub enum WaveForm {
     Count(#[schemars(range(min = 1))] u32),
     Share(
@@ -273,6 +327,7 @@ pub enum WaveForm {
 /// A number of agents, at most 4294967295, or a share of all: `10`, `2.5%`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "amount", extend("examples" = ["5%"], "x-unit" = "agents or %"))]
 pub enum AmountForm {
     Count(u32),
     Share(
@@ -287,33 +342,39 @@ pub enum AmountForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionForm {
-    /// tinyFaaS takes letters and digits only.
+    /// What callers name it by. tinyFaaS takes letters and digits only.
+    #[schemars(extend("examples" = ["sieve"]))]
     pub name: Scalar,
-    /// Which agents run it; all that can, among those that take part, if absent.
+    /// Which of the agents that take part run it.
+    #[schemars(extend("x-default" = "all that can"))]
     pub agents: Option<SelectorForm>,
+    /// What serves now.
     pub base_version: VersionForm,
+    /// What is released.
     pub new_version: VersionForm,
-    /// By what all calls of one user stay with one version, where whoever routes the calls goes about it so; each call by
-    /// itself if absent.
+    /// What keeps all calls of one user with one version, where the router can.
+    #[schemars(extend("x-default" = "each call by itself"))]
     pub sticky: Option<StickyForm>,
-    /// Which calls that the new version failed are repeated on the base version, where whoever routes the calls can. If absent,
-    /// `failed` for GET, HEAD, PUT, DELETE and OPTIONS, and `refused` for other methods.
+    /// Which calls that the new version failed are repeated on the base version, where the router can.
+    #[schemars(extend("x-default" = "`failed` for GET, HEAD, PUT, DELETE and OPTIONS, else `refused`"))]
     pub retry: Option<RetryForm>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryForm {
-    /// All that were failed before anything of the answer was passed on; they may be carried out twice.
+    /// All that failed before anything of the answer was passed on; they may be carried out twice.
     Failed,
     /// Only those that the new version can't have seen.
     Refused,
+    /// None.
     Never,
 }
 
-/// All calls in which this is the same go to one version.
+/// All calls in which this is the same go to one version: `{cookie: NAME}`, `{header: NAME}` or `address`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(title = "cookie, header or address", extend("examples" = [{"cookie": "session"}]))]
 pub enum StickyForm {
     /// The value of a cookie of this name.
     Cookie(StickyName),
@@ -333,39 +394,51 @@ pub struct StickyName(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionForm {
-    /// Relative, with forward slashes, for example `fns/sample_f1`.
+    /// The folder: relative, with forward slashes.
+    #[schemars(extend("examples" = ["fns/sieve_new"]))]
     pub path: String,
-    /// For example `nodejs` or `python`.
+    /// The runtime, such as `nodejs` or `python`.
+    #[schemars(extend("examples" = ["nodejs"]))]
     pub env: String,
 }
 
+/// What a stage tests, when it ends, and what follows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [{"required": ["func_name", "variants"]}, {"required": ["shares"]}]))]
 pub struct StageForm {
     /// Unique; not `rollout` and not `rollback`.
+    #[schemars(extend("examples" = ["Canary 5 Percent"]))]
     pub name: Scalar,
+    /// How it ends.
     #[serde(rename = "type")]
     pub kind: StageKindForm,
-    /// A name under `functions`.
+    /// A name under `functions`. Needed in a stage of a function.
+    #[schemars(extend("examples" = ["sieve"], "x-default" = "none"))]
     pub func_name: Option<Scalar>,
-    /// Both variants of a function; their shares add up to 100.
+    /// What both versions of the function get; it adds up to 100. Needed in a stage of a function.
     #[schemars(length(min = 2, max = 2))]
     pub variants: Option<Vec<VariantForm>>,
-    /// A name under `services`; where there is one alone it may be left out.
+    /// A name under `services`.
+    #[schemars(extend("examples" = ["checkout"], "x-default" = "the only one"))]
     pub service: Option<Scalar>,
-    /// What each variation of the service gets, in percent with at most two decimals; all add up to 100.
+    /// What each variation of the service gets, with at most two decimals; all add up to 100. Needed in a stage of a service.
+    #[schemars(extend("examples" = [{"A": 90, "B": 10}], "x-default" = "none", "x-unit" = "%"))]
     pub shares: Option<BTreeMap<String, PercentForm>>,
-    /// The shares come into force together with those of the stage behind it, which is of another service, and stay while that one lasts; the
-    /// stage itself waits for nothing. `false` if absent.
+    /// Whether the shares come into force together with those of the next stage, which is of another service, and stay as long as that
+    /// one lasts. The stage itself waits for nothing.
+    #[schemars(extend("default" = false))]
     pub with_next: Option<bool>,
-    /// So much of the targets of each variation that gets calls must be healthy, in percent.
+    /// Targets of each variation with calls that must be healthy.
+    #[schemars(extend("examples" = [95], "x-default" = "none"))]
     pub healthy_targets: Option<PercentForm>,
-    /// All must hold for the new version.
+    /// Limits of the new version, all of which must hold.
     pub metrics_conditions: Option<Vec<ConditionForm>>,
+    /// What the stage needs before it ends.
     pub end_conditions: Option<Vec<EndConditionForm>>,
+    /// What follows the stage.
     pub end_action: EndActionForm,
-    /// The manager judges the stage before it goes on.
+    /// Judges the stage by measurements before it ends.
     pub analysis: Option<AnalysisForm>,
 }
 
@@ -380,12 +453,14 @@ pub enum StageKindForm {
     Traffic,
 }
 
+/// One version of the function in a stage.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct VariantForm {
+    /// Which version.
     pub name: VariantNameForm,
-    /// Share of calls in percent.
-    #[schemars(range(min = 0, max = 100))]
+    /// Its share of calls.
+    #[schemars(range(min = 0, max = 100), extend("examples" = [5], "x-unit" = "%"))]
     pub traffic_percentage: u8,
 }
 
@@ -396,19 +471,23 @@ pub enum VariantNameForm {
     NewVersion,
 }
 
+/// A limit of the new version.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ConditionForm {
+    /// What is measured.
     pub name: MetricForm,
     /// An operator and a number: `"<0.02"` as a share from 0 to 1, `"<=250"` in milliseconds, at most 1000000000.
-    #[schemars(regex(
-        pattern = r"^\s*(<=|>=|==|<|>|=)\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-    ))]
+    #[schemars(
+        regex(pattern = r"^\s*(<=|>=|==|<|>|=)\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"),
+        extend("examples" = ["<0.02"], "x-unit" = "share from 0 to 1, or ms")
+    )]
     pub threshold: String,
-    /// Of `responseTime`: `Median` (also if absent), `Minimum`, `Maximum` or a percentile such as `P95`.
+    /// Which statistic of `responseTime`: `Median`, `Minimum`, `Maximum` or a percentile such as `P95`.
     #[schemars(
         length(max = 9),
-        regex(pattern = r"^(Median|Minimum|Maximum|P(0*[1-9][0-9]?(\.[0-9]*)?|0*\.0*[1-9][0-9]*))$")
+        regex(pattern = r"^(Median|Minimum|Maximum|P(0*[1-9][0-9]?(\.[0-9]*)?|0*\.0*[1-9][0-9]*))$"),
+        extend("examples" = ["P95"], "default" = "Median")
     )]
     pub compare_with: Option<String>,
 }
@@ -422,11 +501,14 @@ pub enum MetricForm {
     ResponseTime,
 }
 
+/// What a stage needs before it ends.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndConditionForm {
+    /// What is counted.
     pub name: EndConditionNameForm,
-    /// A duration (`10s`) for `minDuration`, a count (`100`) for `minCalls`.
+    /// A duration such as `10s` for `minDuration`, a count such as `100` for `minCalls`.
+    #[schemars(extend("examples" = [100], "x-unit" = "ms, s, m, h, d; or calls"))]
     pub threshold: Scalar,
 }
 
@@ -437,25 +519,31 @@ pub enum EndConditionNameForm {
     MinCalls,
 }
 
-/// `rollout`, `rollback` or the name of a stage.
+/// What follows a stage: `rollout`, `rollback` or the name of a stage.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EndActionForm {
+    /// When all conditions hold.
+    #[schemars(extend("examples" = ["rollout"]))]
     pub on_success: Scalar,
-    /// `rollback` if absent.
+    /// When one doesn't.
+    #[schemars(extend("examples" = ["rollback"], "default" = "rollback"))]
     pub on_failure: Option<Scalar>,
 }
 
-/// What a roll-back restores: the base version.
+/// What a rollback restores: the base version.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackForm {
+    /// The only action that there is.
     pub action: RollbackActionForm,
 }
 
+/// The action of a rollback.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackActionForm {
+    /// The only version that a rollback restores.
     pub function: RollbackFunctionForm,
 }
 
@@ -476,9 +564,10 @@ pub enum OnConflictForm {
     Supersede,
 }
 
-/// A text; a number or truth value is taken as it is written.
+/// A text. A number or truth value is taken as it is written.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "text")]
 pub enum Scalar {
     Text(String),
     Number(f64),
@@ -488,4 +577,5 @@ pub enum Scalar {
 /// Numbers with units: `500ms`, `10s`, `1m30s`, `2h`, `1d`; each a whole number of milliseconds, and at most 366 days together.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(title = "duration", extend("examples" = ["10s"], "x-unit" = "ms, s, m, h, d"))]
 pub struct DurationForm(#[schemars(regex(pattern = concat!(r"^\s*", duration!(), r"\s*$")))] pub String);

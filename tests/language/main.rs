@@ -5,6 +5,8 @@
 
 mod agents;
 mod analysis;
+#[path = "../shared/anchors.rs"]
+mod anchors;
 mod blocks;
 #[path = "../shared/cases.rs"]
 mod cases;
@@ -16,6 +18,7 @@ mod import;
 #[path = "../shared/load.rs"]
 mod load;
 mod offers;
+mod pages;
 mod properties;
 #[path = "../shared/reference.rs"]
 mod reference;

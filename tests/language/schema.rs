@@ -46,7 +46,7 @@ fn the_schema_that_samples_name_is_the_one_of_this_program() {
     let root = crate::repository();
     let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     let kept = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
-    assert!(kept == text, "write it anew: cargo run -- schema > {FILE}");
+    assert!(kept == text, "it is stale: cargo run -- schema > {FILE}");
     for (file, text) in samples() {
         let first = text.lines().next().unwrap();
         let named =

@@ -7,70 +7,86 @@ use serde::Deserialize;
 
 use super::{DurationForm, OnLimitForm, RetryForm, Scalar, StickyForm};
 
-/// A service whose variations run already, or are started by agents, behind routers that share its calls among them.
+/// A service behind routers that share its calls among variations. These run already, or agents start them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceForm {
     /// At most 63 letters, digits and `. _ -`.
+    #[schemars(extend("examples" = ["checkout"]))]
     pub name: Scalar,
-    /// Which routers lead its calls; all that know how if absent.
+    /// Which routers share its calls.
+    #[schemars(extend("x-default" = "all that can"))]
     pub routers: Option<SelectorForm>,
     /// Where it takes calls.
     #[schemars(length(min = 1, max = 16))]
     pub ports: Vec<PortForm>,
-    /// By what all calls of one user stay with one variation; each call by itself if absent.
+    /// What keeps all calls of one user with one variation.
+    #[schemars(extend("x-default" = "each call by itself"))]
     pub sticky: Option<StickyForm>,
     /// A header whose values ask for variations, whatever the shares.
     pub header: Option<HeaderRuleForm>,
     /// The one that serves now first.
     #[schemars(length(min = 2, max = 8))]
     pub variations: Vec<VariationForm>,
-    /// Whether each release begins with other users, or each with the same; `release` if absent.
+    /// Whether each release begins with other users, or each release of the service with the same.
+    #[schemars(extend("default" = "release"))]
     pub salt: Option<SaltForm>,
-    /// By which function of their key users are drawn, at routers that know it: embedded ones know both, nginx `murmur2`, `HAProxy`
-    /// `xxh32`. Routers that draw by the same give a user the same variation. What each kind usually draws by if absent: embedded
-    /// ones by `murmur2`.
+    /// By which function of their key users are drawn. The built-in proxy knows both, nginx `murmur2`, `HAProxy` `xxh32`. Routers with the
+    /// same function give a user the same variation.
+    #[schemars(extend("x-default" = "what each kind of router usually takes; the built-in proxy `murmur2`"))]
     pub hash: Option<HashForm>,
-    /// `serving`, as if absent: the first variation has to be what serves now, or the release is refused where that is known.
-    /// `replace`: it takes the place of whatever serves now.
+    /// `serving`: the first variation has to be what serves now, or the release is refused where that is known. `replace`: it replaces
+    /// what serves now.
+    #[schemars(extend("default" = "serving"))]
     pub base: Option<BaseForm>,
-    /// What becomes of it at a router where nothing led it before the release, once that is rolled back there. `keep`, as if absent: the
-    /// first variation serves on. `retire`: it is led no more, as before.
+    /// What a rollback leaves at a router where the service was not managed before the release. `keep`: the first variation serves on.
+    /// `retire`: the service is managed no longer, as before.
+    #[schemars(extend("default" = "keep"))]
     pub at_rollback: Option<AtRollbackForm>,
-    /// Which calls that a variation failed are repeated on the stable one, where the router can.
+    /// Which calls that a variation failed are repeated on the first one, where the router can.
+    #[schemars(extend("x-default" = "`failed` for GET, HEAD, PUT, DELETE and OPTIONS, else `refused`"))]
     pub retry: Option<RetryForm>,
-    /// A PROXY header of this version stands in front of each connection to a target, and says who the caller is. Not for UDP, and not
-    /// beside health checks of a path, which go without; at the proxies of agents.
+    /// A PROXY header of this version goes in front of each connection to a target and says who the caller is. At the proxies of
+    /// agents; not for UDP, and not with health checks of a path, which send none.
+    #[schemars(extend("x-default" = "none"))]
     pub proxy_protocol: Option<ProxyProtocolForm>,
-    /// How long connections of TCP, those of TLS that pass unopened, and flows of UDP may stay with a variation that gets none any more:
-    /// whole seconds, at most 30d. Then they are cut. As the proxy is set to if absent; at the proxies of agents.
+    /// How long connections of TCP, those of TLS that pass unopened, and flows of UDP may stay with a variation that gets no more calls:
+    /// whole seconds, at most 30d. Then they are cut. At the proxies of agents.
+    #[schemars(extend("examples" = ["1h"], "x-default" = "what the proxy is set to"))]
     pub drain: Option<DurationForm>,
 }
 
+/// Chooses children by their labels.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectorForm {
-    /// All of them must be a child's: those of operators win over those that it reports.
+    /// Labels that a child has, all of them. A label that an operator set counts instead of the one that the child reports.
+    #[schemars(extend("examples" = [{"env": "prod"}]))]
     pub labels: BTreeMap<String, Scalar>,
 }
 
+/// A port on which a service takes calls.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortForm {
-    #[schemars(range(min = 1))]
+    /// Its number.
+    #[schemars(range(min = 1), extend("examples" = [8080], "x-unit" = "port"))]
     pub port: u16,
-    /// `HTTP` if absent.
+    /// What callers speak there.
+    #[schemars(extend("default" = "HTTP"))]
     pub protocol: Option<ProtocolForm>,
-    /// Whose calls it takes there, of HTTP and HTTPS: names as in `shop.example`, without `*`; whatever host if absent. A call is the
-    /// service's that names its host, else the one's that names none.
-    #[schemars(length(min = 1, max = 16))]
+    /// Hosts whose calls it takes there, of HTTP and HTTPS: names such as `shop.example`, without `*`. A call belongs to the service that
+    /// names its host, else to the one that names none.
+    #[schemars(length(min = 1, max = 16), extend("examples" = [["shop.example"]], "x-default" = "any"))]
     pub hosts: Option<Vec<String>>,
-    /// What the paths of its calls begin with, in whole segments: `/api` has `/api` and `/api/x`, and not `/apix`. Whatever path if
-    /// absent. The longest one counts, and targets get it unchanged.
+    /// What the paths of its calls begin with, in whole segments: `/api` takes `/api` and `/api/x`, and not `/apix`. The longest one
+    /// counts, and targets get the path unchanged.
+    #[schemars(extend("examples" = ["/api"], "x-default" = "any"))]
     pub path: Option<String>,
-    /// Who ends TLS, of HTTPS. `certificate`, as if absent: the router, with a certificate that its operator has given it. `pass`: targets.
-    /// It passes unopened then, at the proxies of agents, to the service whose host the caller names; nobody sees its calls, so there are
-    /// no cookies, headers and paths.
+    /// Who ends TLS, of HTTPS. `certificate`: the router, with a certificate that its operator has given it. `pass`: the targets. Then TLS
+    /// passes unopened, at the proxies of agents, to the service whose host the caller names. Nobody sees its calls, so there are no
+    /// cookies, headers and paths.
+    #[schemars(extend("default" = "certificate"))]
     pub tls: Option<TlsEndForm>,
 }
 
@@ -97,25 +113,32 @@ pub enum ProtocolForm {
     Udp,
 }
 
+/// A header by which callers ask for a variation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderRuleForm {
+    /// What it is called.
+    #[schemars(extend("examples" = ["X-Variation"]))]
     pub name: Scalar,
     /// Values of the header, and the variation that each asks for.
+    #[schemars(extend("examples" = [{"beta": "B"}]))]
     pub values: BTreeMap<String, Scalar>,
 }
 
+/// A variation of a service.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VariationForm {
     /// At most 63 letters, digits and `. _ -`.
+    #[schemars(extend("examples" = ["B"]))]
     pub name: Scalar,
-    /// Where it listens: a host and a port, as in `127.0.0.1:9000`. Needed without `run`.
-    #[schemars(length(min = 1, max = 64))]
+    /// Where it listens: hosts and ports, such as `127.0.0.1:9000`. Needed without `run`.
+    #[schemars(length(min = 1, max = 64), extend("examples" = [["127.0.0.1:9000"]], "x-default" = "none"))]
     pub targets: Option<Vec<String>>,
-    /// What the agent of a router starts in the place of targets. Not of UDP.
+    /// What the agent of a router starts instead. Not of UDP.
     pub run: Option<RunForm>,
-    /// How it is looked whether its targets are there.
+    /// How routers check whether its targets are healthy. The proxies of agents go by calls alone.
+    #[schemars(extend("x-default" = "no checks"))]
     pub health: Option<HealthForm>,
 }
 
@@ -124,10 +147,13 @@ pub struct VariationForm {
 #[serde(deny_unknown_fields)]
 pub struct RunForm {
     /// Its folder among those of functions: relative, with forward slashes.
+    #[schemars(extend("examples" = ["shop_v2"]))]
     pub path: String,
-    /// What its folder holds: a program `run`, or a file `image` that names an image by its digest. `program` if absent.
+    /// What its folder holds: a program `run`, or a file `image` that names an image by its digest.
+    #[schemars(extend("default" = "program"))]
     pub env: Option<RunnableForm>,
-    /// The most that it may use; as the agent is set to if absent.
+    /// The most that it may use.
+    #[schemars(extend("x-default" = "what the agent is set to"))]
     pub limits: Option<ResourcesForm>,
 }
 
@@ -142,26 +168,32 @@ pub enum RunnableForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResourcesForm {
-    /// Processors, in whole hundredths: `500m`, `1.5`. It takes an agent that has control groups.
+    /// Processors, in whole hundredths: `500m`, `1.5`. Needs an agent that has control groups.
+    #[schemars(extend("examples" = ["500m"], "x-default" = "what the agent is set to", "x-unit" = "processors"))]
     pub cpu: Option<Scalar>,
-    /// Bytes: `128Mi`, `1G`.
+    /// Memory: `128Mi`, `1G`.
+    #[schemars(extend("examples" = ["128Mi"], "x-default" = "what the agent is set to", "x-unit" = "bytes"))]
     pub memory: Option<Scalar>,
 }
 
+/// How targets are checked.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HealthForm {
-    /// A GET of it is answered with a status from 200 to 399; if absent, a connection is enough.
+    /// A GET of this path is to be answered with a status from 200 to 399.
+    #[schemars(extend("examples" = ["/ready"], "x-default" = "a connection is enough"))]
     pub path: Option<String>,
-    /// From 100ms to 1h; `2s` if absent.
+    /// Between two checks: from 100ms to 1h.
+    #[schemars(extend("examples" = ["5s"], "default" = "2s"))]
     pub interval: Option<DurationForm>,
-    /// From 100ms to 1m; `1s` if absent.
+    /// How long a check may take: from 100ms to 1m.
+    #[schemars(extend("examples" = ["500ms"], "default" = "1s"))]
     pub timeout: Option<DurationForm>,
-    /// So many in a row; 2 if absent.
-    #[schemars(range(min = 1, max = 100))]
+    /// So many good checks in a row make a target healthy.
+    #[schemars(range(min = 1, max = 100), extend("examples" = [3], "default" = 2, "x-unit" = "checks"))]
     pub healthy_after: Option<u32>,
-    /// So many in a row; 3 if absent.
-    #[schemars(range(min = 1, max = 100))]
+    /// So many bad checks in a row make it unhealthy.
+    #[schemars(range(min = 1, max = 100), extend("examples" = [5], "default" = 3, "x-unit" = "checks"))]
     pub unhealthy_after: Option<u32>,
 }
 
@@ -193,15 +225,16 @@ pub enum HashForm {
     Xxh32,
 }
 
-/// A percentage with at most two decimals: `10`, `"0.25"`.
+/// A number from 0 to 100 with at most two decimals: `10`, `"0.25"`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "percentage", extend("examples" = [10], "x-unit" = "%"))]
 pub enum PercentForm {
     Number(#[schemars(range(min = 0, max = 100))] f64),
     Text(#[schemars(regex(pattern = r"^\s*(0?[0-9]{1,2}(\.[0-9]{1,2})?|100(\.0{1,2})?)\s*$"))] String),
 }
 
-/// How a share grows: the name of a template, or what one says.
+/// How a share grows: by name, or written out.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RolloutStrategyForm {
@@ -209,18 +242,27 @@ pub enum RolloutStrategyForm {
     WrittenOut(RolloutTemplateForm),
 }
 
+/// How the share of a service's second variation grows.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RolloutTemplateForm {
+    /// What it is called.
+    #[schemars(extend("examples" = ["my-canary"], "x-default" = "none"))]
     pub name: Option<Scalar>,
+    /// For people.
+    #[schemars(extend("examples" = ["10 %, then all"], "x-default" = "none"))]
     pub description: Option<Scalar>,
+    /// The shares that the new variation gets, one after the other.
     #[schemars(length(min = 1, max = 64))]
     pub stages: Vec<TemplateStageForm>,
-    /// If `false`, somebody is asked after each stage but the last; `true` if absent.
+    /// If `false`, somebody must approve after each stage but the last.
+    #[schemars(extend("default" = true))]
     pub auto_advance: Option<TruthForm>,
-    /// What follows when a stage fails; `rollback` if absent.
+    /// What follows when a stage fails.
+    #[schemars(extend("default" = "rollback"))]
     pub on_failure: Option<OnLimitForm>,
-    /// How often the health of targets is looked at; `30s` if absent.
+    /// How often the health of targets is checked.
+    #[schemars(extend("examples" = ["10s"], "default" = "30s"))]
     pub interval: Option<DurationForm>,
 }
 
@@ -230,16 +272,21 @@ pub struct RolloutTemplateForm {
 pub struct TemplateStageForm {
     /// What the new variation gets.
     pub traffic: PercentForm,
-    /// `0s`: as soon as it has had its calls.
+    /// How long it lasts; with `0s`, until the new variation has had its calls.
+    #[schemars(extend("examples" = ["5m"]))]
     pub duration: DurationForm,
-    /// So much of the targets must be healthy; 95 if absent.
+    /// Targets that must be healthy.
+    #[schemars(extend("examples" = [80], "default" = 95))]
     pub healthy_targets: Option<PercentForm>,
-    /// Whether somebody is asked when it has passed; `false` if absent.
+    /// Whether somebody must approve when it has passed.
+    #[schemars(extend("default" = false))]
     pub approval: Option<TruthForm>,
 }
 
+/// `true` or `false`, also as a text.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(title = "true or false")]
 pub enum TruthForm {
     Truth(bool),
     Text(#[schemars(regex(pattern = r"^(true|false)$"))] String),
