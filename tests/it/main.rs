@@ -4,6 +4,8 @@
 #![allow(clippy::format_push_string, reason = "tables of what was answered grow line by line")]
 
 mod ab;
+#[path = "../shared/anchors.rs"]
+mod anchors;
 mod architecture;
 #[path = "../shared/areas.rs"]
 mod areas;
@@ -16,6 +18,7 @@ mod config;
 mod crash;
 #[path = "../shared/deadline.rs"]
 mod deadline;
+mod docs;
 mod engine;
 mod fleet;
 mod forward;

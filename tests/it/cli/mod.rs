@@ -5,7 +5,6 @@ mod analyse;
 mod demo;
 mod diff;
 mod documented;
-mod first_hour;
 mod help;
 mod intent;
 mod original;

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{PROGRAM, code, err, out, program, repository, run};
+use super::{PROGRAM, code, err, program, repository};
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(repository().join(path)).unwrap()
@@ -167,37 +167,6 @@ fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
         }
     }
     found
-}
-
-/// What stands between single backticks, outside of blocks.
-fn inline_code(text: &str) -> Vec<String> {
-    let outside: Vec<&str> = text.split("```").step_by(2).collect();
-    // A line that ends within a command goes on with the next one.
-    let outside = outside.join(" ").replace('\n', " ");
-    outside
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .map(|code| code.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect()
-}
-
-#[test]
-fn every_command_that_the_readme_names_is_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let readme = read("README.md");
-    let mut tried = 0;
-    for code_of in inline_code(&readme) {
-        let Some(command) = code_of.strip_prefix("choirmaster ") else { continue };
-        let mut args: Vec<&str> = command.split_whitespace().filter(|word| *word != "…").collect();
-        args.push("--help");
-        let asked = run(folder.path(), &args);
-        assert_eq!(code(&asked), 0, "`{code_of}`: {}", err(&asked));
-        // A word too many would have been taken for a command.
-        assert!(out(&asked).contains("Usage: choirmaster"), "`{code_of}`: {}", out(&asked));
-        tried += 1;
-    }
-    assert!(tried > 20, "{tried}");
 }
 
 #[test]
