@@ -1,6 +1,6 @@
 //! How pages are written: short, plain, and with links that lead somewhere.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use super::page::{self, Page, Place};
 use crate::{anchors::anchor, source::repository};
@@ -130,10 +130,8 @@ fn fault_of_link(place: &Place, link: &str) -> Option<String> {
 
 #[test]
 fn each_link_leads_to_a_file_and_to_a_heading_of_it() {
-    let at_the_top = fs::read_dir(repository()).unwrap().map(|entry| entry.unwrap().file_name());
-    let at_the_top = at_the_top.filter_map(|name| name.into_string().ok());
-    let others =
-        at_the_top.filter(|name| name.ends_with(".md") && name != README).map(|name| Page::read(&name));
+    let others = page::in_folder("").into_iter().filter(|name| name != README);
+    let others = others.map(|name| Page::read(&name));
     let mut faults = Vec::new();
     for page in pages().chain(others) {
         faults.extend(page.links().iter().filter_map(|(place, link)| fault_of_link(place, link)));

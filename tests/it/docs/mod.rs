@@ -17,7 +17,7 @@ mod commands;
 mod file_ports;
 mod form;
 mod lexer;
-mod page;
+pub mod page;
 mod terminal;
 mod walk;
 mod yaml;

@@ -19,6 +19,9 @@ impl fmt::Display for Place {
     }
 }
 
+/// Texts, each with where it begins.
+pub type Placed = Vec<(Place, String)>;
+
 /// What stands between fences.
 #[derive(Debug, Clone)]
 pub struct Block {
@@ -71,6 +74,9 @@ pub struct Page {
     pub lines: Vec<Line>,
     pub sections: Vec<Section>,
 }
+
+/// In the place of what stands between backticks.
+const LEFT_OUT: char = '\u{fffc}';
 
 /// A block that is being read.
 struct Open {
@@ -132,7 +138,7 @@ impl Page {
 
     /// Lines outside of blocks without what stands between backticks, and that by itself. It may go on in the next line, and never in the
     /// next paragraph.
-    fn divided(&self) -> (Vec<(Place, String)>, Vec<(Place, String)>) {
+    fn divided(&self) -> (Placed, Placed) {
         let (mut plain, mut codes, mut open) = (Vec::new(), Vec::new(), None::<(Place, String)>);
         for line in &self.lines {
             if line.is_code || line.text.trim().is_empty() {
@@ -143,7 +149,10 @@ impl Page {
             for (index, part) in line.text.split('`').enumerate() {
                 if index > 0 {
                     match open.take() {
-                        Some(ended) => codes.push(ended),
+                        Some(ended) => {
+                            codes.push(ended);
+                            outside.push(LEFT_OUT);
+                        }
                         None => open = Some((line.place.clone(), String::new())),
                     }
                 }
@@ -158,17 +167,17 @@ impl Page {
     }
 
     /// What stands between backticks outside of blocks.
-    pub fn inline_code(&self) -> Vec<(Place, String)> {
+    pub fn inline_code(&self) -> Placed {
         self.divided().1
     }
 
     /// Lines outside of blocks, without what stands between backticks.
-    pub fn plain_lines(&self) -> Vec<(Place, String)> {
+    pub fn plain_lines(&self) -> Placed {
         self.divided().0
     }
 
     /// Where its links lead to.
-    pub fn links(&self) -> Vec<(Place, String)> {
+    pub fn links(&self) -> Placed {
         let of_line = |(place, text): (Place, String)| {
             let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
             targets.map(|target| (place.clone(), target.to_owned())).collect::<Vec<_>>()
@@ -184,11 +193,16 @@ fn fence(line: &str) -> (usize, &str) {
     if ticks < 3 || behind.contains('`') { (0, "") } else { (ticks, behind.trim()) }
 }
 
+/// The names of the Markdown files of a folder of the repository.
+pub fn in_folder(folder: &str) -> Vec<String> {
+    let paths = fs::read_dir(repository().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect()
+}
+
 /// The names of all pages, sorted.
 pub fn all() -> Vec<String> {
-    let names = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let names = names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".md"));
-    let mut all: Vec<String> = names.map(|name| format!("docs/{name}")).collect();
+    let mut all: Vec<String> = in_folder("docs").iter().map(|name| format!("docs/{name}")).collect();
     all.push("README.md".to_owned());
     all.sort_unstable();
     all

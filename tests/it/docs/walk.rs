@@ -487,7 +487,9 @@ fn flag<'w>(words: &[&'w str], name: &str) -> Option<&'w str> {
 /// Some options of a command, for another one, which may call them otherwise.
 fn options(words: &[&str], names: &[&str], called: &str) -> String {
     let given = names.iter().filter_map(|name| Some((*name, flag(words, name)?)));
-    given.map(|(name, value)| format!(" {} {value}", if called.is_empty() { name } else { called })).collect()
+    let given =
+        given.map(|(name, value)| [" ", if called.is_empty() { name } else { called }, " ", value].concat());
+    given.collect::<Vec<_>>().concat()
 }
 
 #[test]

@@ -14,6 +14,8 @@
 //! | the language | `language schema`: the file with its JSON Schema |
 //! | configuration | `config::documented`, `cli::documented`: the files with every key |
 //!
+//! And words that texts for users no longer have: [`words`], by the list in `replaced_words`.
+//!
 //! After a change that is meant: `INSTA_UPDATE=always cargo test --test it names::`, and read the difference.
 
 mod api;

@@ -127,7 +127,7 @@ fn with(strategy: &Value, block: &str, key: &str, value: Value) -> Value {
 }
 
 /// The values of which a property says something, by form and key.
-fn all<'s>(schema: &'s Value, says: impl Fn(&Value) -> bool) -> BTreeSet<(&'s str, &'s str)> {
+fn all(schema: &Value, says: impl Fn(&Value) -> bool) -> BTreeSet<(&str, &str)> {
     let reader = Reader::new(schema, "");
     let forms = PAGES.iter().flat_map(|page| page.blocks).map(|block| block.form);
     forms
