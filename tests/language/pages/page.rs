@@ -129,11 +129,11 @@ impl<'s> Reader<'s> {
 
     fn section(&self, block: &Block) -> String {
         let form = self.form(block.form);
-        let mut about = one_line(described(form, block.title));
+        let mut about = described(form, block.title).to_owned();
         let places = self.places(block.form);
         if !block.form.is_empty() && places != [block.title] {
             let places: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
-            about += &format!(" It stands at {}.", places.join(", "));
+            about += &format!("\nIt stands at {}.", places.join(", "));
         }
         let mut text = format!("\n## {}\n\n{about}\n\n", block.title);
         text += "| key | type | unit | default | example | what it does |\n|---|---|---|---|---|---|\n";
