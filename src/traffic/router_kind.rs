@@ -15,7 +15,7 @@ pub enum RouterKind {
     AwsAlb,
 }
 
-/// What a kind of router can do with calls. Tests try each, and compare the README's table with what they find.
+/// What a kind of router can do with calls. Tests try each, and compare the table in `docs/routers.md` with what they find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterAbilities {
     /// Those of the calls that it splits.

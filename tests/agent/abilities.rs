@@ -1,4 +1,4 @@
-//! What the README's table says of the proxy is what it does, and what the code says of it.
+//! What the table in `docs/routers.md` says of the proxy is what it does, and what the code says of it.
 
 use std::{fs, net::SocketAddr, sync::Arc};
 
@@ -137,7 +137,7 @@ impl tried::Router for Embedded {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_proxy_can_do_what_the_readme_and_the_code_say() {
+async fn the_proxy_can_do_what_the_page_and_the_code_say() {
     let found = tried::try_all(&Embedded::start()).await;
     let can = RouterKind::Embedded.abilities();
     assert_eq!((&*found.protocols, found.rule, found.routes), (can.protocols, can.rule, can.routes));

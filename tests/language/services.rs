@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use language::{
-    Action, AtRollback, HashFunction, ProxyProtocol, RolloutTemplates, Salt, Site, StageKind, Strategy,
-    Subject, analysis::Pair, check, check_at, check_from_parent, check_stored, offer, render, render_full,
-    schema::StrategyForm,
+    Action, Approval, ApprovalOf, AtRollback, HashFunction, ProxyProtocol, RolloutTemplate, RolloutTemplates,
+    Salt, Site, Stage, StageKind, Strategy, Subject, analysis::Pair, check, check_at, check_from_parent,
+    check_stored, offer, render, render_full, schema::StrategyForm,
 };
 use traffic::{
     Variation,
     desired::{Protocol, StickyTo},
 };
 
-use super::{load, rendered};
+use super::{load, rendered, repository};
 
 const SERVICE: &str = r#"id: checkout-42
 name: checkout
@@ -206,6 +206,41 @@ fn each_built_in_template_is_what_its_golden_file_says() {
             insta::assert_snapshot!(format!("template_{}", template.name), render_full::whole(&strategy));
         });
     }
+}
+
+/// `10 % for 5m and 1000 calls`: a stage as the page has it.
+fn stage_on_page(stage: &Stage) -> String {
+    let minutes = stage.min_duration.as_secs() / 60;
+    let lasts = (minutes > 0).then(|| format!("{minutes}m"));
+    let calls = (stage.new_traffic > 0).then(|| format!("{} calls", stage.min_calls));
+    let waits: Vec<String> = lasts.into_iter().chain(calls).collect();
+    format!("{} for {}", stage.name, waits.join(" and "))
+}
+
+/// The stages before which somebody is asked.
+fn asked_before(approval: &Approval) -> Vec<usize> {
+    let ApprovalOf::Stages(asked) = &approval.of else { panic!("the page has no words for {approval:?}") };
+    asked.clone()
+}
+
+#[test]
+fn the_page_says_which_stages_each_built_in_strategy_has_and_how_long_it_lasts() {
+    let page = std::fs::read_to_string(repository().join("docs/services.md")).unwrap();
+    let table = page.lines().skip_while(|line| !line.starts_with("| name | stages:")).skip(2);
+    let told: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+    let row = |template: &RolloutTemplate| {
+        let strategy = load(&SERVICE.replace("canary-10-25-50-100", &template.name));
+        let approval = strategy.rollout.as_ref().and_then(|rollout| rollout.approval.as_ref());
+        let asked = approval.map(asked_before).unwrap_or_default();
+        let stages = strategy.stages.iter().enumerate().map(|(at, stage)| {
+            let approval = if asked.contains(&at) { "approval, " } else { "" };
+            format!("{approval}{}", stage_on_page(stage))
+        });
+        let stages: Vec<String> = stages.collect();
+        let least: Duration = strategy.stages.iter().map(|stage| stage.min_duration).sum();
+        format!("| `{}` | {} | {}m |", template.name, stages.join(", "), least.as_secs() / 60)
+    };
+    assert_eq!(told, RolloutTemplates::default().all().map(row).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the README's table says of nginx and `HAProxy` is what they do, and what the code says of them.
+//! What the table in `docs/routers.md` says of external routers is what they do, and what the code says of them.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -116,30 +116,30 @@ async fn does_what_is_said<R: Real + Named>() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nginx_can_do_what_the_readme_and_the_code_say() {
+async fn nginx_can_do_what_the_page_and_the_code_say() {
     does_what_is_said::<RealNginx>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn haproxy_can_do_what_the_readme_and_the_code_say() {
+async fn haproxy_can_do_what_the_page_and_the_code_say() {
     does_what_is_said::<RealHaproxy>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn traefik_can_do_what_the_readme_and_the_code_say() {
+async fn traefik_can_do_what_the_page_and_the_code_say() {
     does_what_is_said::<RealTraefik>().await;
 }
 
 /// Its API is moto's, and the tests send its calls on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_alb_can_do_what_the_readme_and_the_code_say() {
+async fn an_alb_can_do_what_the_page_and_the_code_say() {
     does_what_is_said::<RealAlb>().await;
 }
 
 /// What stands behind it here is an `HAProxy`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_takes_nothing_from_what_its_router_can_do() {
-    const COUNTED: &str = "what it tells, no times";
+    const COUNTED: &str = "what it reports, no times";
     let found = tried::try_all(&Led::<RealCustom>::start().await).await;
     let mut of_haproxy = tried::column(RealHaproxy::NAME);
     let mut own: Vec<_> =
@@ -149,5 +149,5 @@ async fn a_webhook_takes_nothing_from_what_its_router_can_do() {
     }
     let found = found.cells(COUNTED).into_iter().map(|(row, cell)| (row.to_owned(), cell));
     assert_eq!(of_haproxy, found.collect::<Vec<_>>());
-    assert_eq!(tried::column("a webhook"), own, "the README's table");
+    assert_eq!(tried::column("a webhook"), own, "docs/routers.md on webhooks");
 }

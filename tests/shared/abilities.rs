@@ -1,4 +1,4 @@
-//! The README's table of what each kind of router can do for a service: its cells are tried at a router that runs.
+//! The table in `docs/routers.md` of what each kind of router can do for a service: its cells are tried at a router that runs.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -57,7 +57,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// The column as the README has it. `counted`: from what its calls are counted.
+    /// The column as the page has it. `counted`: from what its calls are counted.
     pub fn cells(&self, counted: &str) -> Vec<(&'static str, String)> {
         let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
         let names = |protocols: &[Protocol]| -> Vec<&str> {
@@ -72,33 +72,33 @@ impl Found {
             ("keeps users by", self.sticky.join(", ")),
             ("a header may ask for a variation", yes(self.rule)),
             ("shares a port among services by host and path", yes(self.routes)),
-            ("a change of shares loads the configuration anew", reloads),
+            ("a change of shares reloads the configuration", reloads),
             ("adds `X-Forwarded-For`", yes(self.forwards)),
-            ("tells which calls a drain still waits for", yes(self.counts_connections)),
+            ("reports which calls a drain still waits for", yes(self.counts_connections)),
             ("a `GET` that a target refuses goes to", self.when_refused.to_owned()),
             ("calls are counted from", counted.to_owned()),
         ]
     }
 }
 
-/// The column of this head in the README's table.
+/// The column of this head in the table of the page.
 pub fn column(name: &str) -> Vec<(String, String)> {
-    let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/routers.md");
+    let page = std::fs::read_to_string(page).unwrap();
     let cells = |line: &str| -> Vec<String> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
     };
-    let mut lines = readme.lines().skip_while(|line| !line.starts_with("| a service's router |"));
+    let mut lines = page.lines().skip_while(|line| !line.starts_with("| a service's router |"));
     let at =
         cells(lines.next().expect("the table")).iter().position(|head| head == name).expect("its column");
     let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
     rows.map(|line| (cells(line)[0].clone(), cells(line)[at].clone())).collect()
 }
 
-/// Fails unless the README says of a router what was found, with the whole column as it should be.
+/// Fails unless the page says of a router what was found, with the whole column as it should be.
 pub fn check(name: &str, cells: &[(&'static str, String)]) {
     let found: Vec<_> = cells.iter().map(|(row, cell)| ((*row).to_owned(), cell.clone())).collect();
-    assert_eq!(column(name), found, "the README's table of {name}");
+    assert_eq!(column(name), found, "docs/routers.md on {name}");
 }
 
 const SERVICE: &str = "checkout";

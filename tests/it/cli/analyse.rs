@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{code, err, out, run};
+use super::{code, err, out, repository, run};
 
 /// A column of numbers between 10 and 30 that are all different, times a factor.
 fn csv(folder: &Path, name: &str, count: u32, factor: f64) -> String {
@@ -293,6 +293,10 @@ fn it_says_beforehand_what_it_takes() {
     6,656  2m 47s  95 %                 from +9.17 %
     2,400  1m 0s   62 %                 from +12 %
     ");
+    let page = fs::read_to_string(repository().join("docs/analysis.md")).unwrap();
+    let said = out(&values);
+    let (_, table) = said.split_once("\n\n").unwrap();
+    assert!(page.contains(table), "docs/analysis.md shows another table");
     insta::assert_snapshot!(err(&values), @"warning: with 2,400 calls 62 % of equal versions pass, and it takes 3,800 calls for 80 %");
     let errors = plan(&["--rate", "--error-rate", "0.1%", "--floor", "0%", "--calls", "12000"]);
     insta::assert_snapshot!(out(&errors), @r"
