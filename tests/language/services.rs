@@ -244,6 +244,13 @@ fn the_page_says_which_stages_each_built_in_strategy_has_and_how_long_it_lasts()
 }
 
 #[test]
+fn nothing_is_said_against_health_checks_since_every_agent_makes_them() {
+    assert!(SERVICE.contains("health:"));
+    let said = rendered(SERVICE);
+    assert!(!said.contains("health"), "{said}");
+}
+
+#[test]
 fn a_template_of_the_manager_is_written_into_the_text_that_is_kept() {
     let mut strategies = RolloutTemplates::default();
     let text = "strategies:\n  quick: {stages: [{traffic: 0.5, duration: 1s}, {traffic: 100, duration: 0s, approval: true}], auto_advance: \

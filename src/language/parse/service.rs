@@ -272,15 +272,6 @@ fn variation(
     };
     let run = run.map(|entry| run_of(entry, findings));
     let health = fields.filled("health", "{path: /ready}", findings);
-    if let Some(entry) = health.filter(|_| !findings.is_stored()) {
-        findings
-            .warning(
-                entry.at,
-                "no-effect",
-                "the proxies beside agents go by calls alone, and look at no target's health",
-            )
-            .fix("leave it out, or know that it is for routers that do");
-    }
     let health = health.map(|entry| health_of(entry, findings));
     let variation = Variation {
         name: name?,
