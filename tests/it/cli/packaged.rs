@@ -1,4 +1,4 @@
-//! The files that run it as a service and in a container, and what the README says of running it: what they name is there.
+//! The files that run it as a service and in a container, and what the documents say of running it: what they name is there.
 
 use std::{
     io::{BufRead, BufReader},
@@ -169,24 +169,90 @@ fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// What stands between single backticks, outside of blocks.
+fn inline_code(text: &str) -> Vec<String> {
+    let outside: Vec<&str> = text.split("```").step_by(2).collect();
+    // A line that ends within a command goes on with the next one.
+    let outside = outside.join(" ").replace('\n', " ");
+    outside
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(|code| code.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+/// The first cells of the rows that a page has under this heading.
+fn first_cells(page: &str, heading: &str) -> Vec<String> {
+    let text = read(page);
+    let section =
+        text.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("{page} has no {heading}"));
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    rows.map(|row| row.split('|').nth(1).unwrap().to_owned()).collect()
+}
+
+/// The names of metrics in the table of alerts of a page, without what they begin with.
+fn alerts(page: &str) -> Vec<String> {
+    let is_name = |code: &String| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let cells = first_cells(page, "What to alert on");
+    cells.iter().flat_map(|cell| inline_code(cell)).filter(is_name).collect()
+}
+
 #[test]
-fn every_alert_of_the_readme_is_about_a_metric_that_there_is() {
+fn every_alert_of_a_manager_is_about_a_metric_that_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let parent = format!("http://{}", nobody.local_addr().unwrap());
     let manager = super::Served::start(folder.path(), &["--listen", "127.0.0.1:0", "--parent", &parent]);
     let metrics = super::words::get(&manager.url, "/metrics");
-    let readme = read("README.md");
-    let table = readme.split("**What to alert on**").nth(1).unwrap().split("\n## ").next().unwrap();
-    let rows = table.lines().filter(|line| line.starts_with("| `"));
-    let mut named = 0;
-    for row in rows {
-        let when = row.split('|').nth(1).unwrap();
-        for name in when.split('`').skip(1).step_by(2) {
-            let of_family = |line: &str| line.starts_with(&format!("# TYPE choirmaster_{name} "));
-            assert!(metrics.lines().any(of_family), "{name} is no metric:\n{metrics}");
-            named += 1;
+    let named = alerts("docs/operating.md");
+    for name in &named {
+        let of_family = |line: &str| line.starts_with(&format!("# TYPE choirmaster_{name} "));
+        assert!(metrics.lines().any(of_family), "{name} is no metric:\n{metrics}");
+    }
+    assert!(named.len() >= 12, "{named:?}");
+}
+
+#[test]
+fn every_alert_of_an_agent_or_a_proxy_is_about_a_name_that_there_is() {
+    for (page, source, at_least) in
+        [("docs/agent.md", "src/agent/control/metrics.rs", 8), ("docs/proxy.md", "src/proxy/metrics.rs", 5)]
+    {
+        let (named, source) = (alerts(page), read(source));
+        for name in &named {
+            assert!(source.contains(&format!("\"{name}\"")), "{page}: {name} is no metric");
+        }
+        assert!(named.len() >= at_least, "{page}: {named:?}");
+    }
+}
+
+/// The program's source, in which texts that go on in the next line are put together.
+fn program_texts() -> String {
+    let mut texts = String::new();
+    for path in sources(&repository().join("src")) {
+        let source = std::fs::read_to_string(path).unwrap();
+        let mut parts = source.split("\\\n");
+        texts.extend(parts.next());
+        texts.extend(parts.map(str::trim_start));
+    }
+    texts
+}
+
+/// Somebody who searches the runbook for what is on the screen has to find it.
+#[test]
+fn every_text_that_the_runbook_quotes_is_one_of_the_program() {
+    let (runbook, texts) = (read("docs/runbook.md"), program_texts());
+    let mut in_table = false;
+    let mut quoted = Vec::new();
+    for line in runbook.lines() {
+        in_table = line.starts_with("| you read |") || (in_table && line.starts_with('|'));
+        if in_table && !line.starts_with("|---") {
+            quoted.extend(inline_code(line.split('|').nth(1).unwrap()));
         }
     }
-    assert!(named >= 12, "{named}");
+    for text in &quoted {
+        assert!(texts.contains(text), "no text of the program has `{text}`");
+    }
+    assert!(quoted.len() > 40, "{quoted:?}");
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, process};
 
 use serde_json::Value;
 
-use crate::source::repository;
+use crate::source::{document_pages, repository};
 
 fn packages() -> Vec<Value> {
     let output = process::Command::new(env!("CARGO"))
@@ -34,8 +34,8 @@ fn members_by_whose_names_logs_are_filtered_exist() {
     let packages = packages();
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let libraries: BTreeSet<&str> = targets.map(|target| target["name"].as_str().unwrap()).collect();
-    let mut texts =
-        vec![fs::read_to_string(repository().join("README.md")).unwrap(), super::command_line::help_of_all()];
+    let mut texts = vec![super::command_line::help_of_all()];
+    texts.extend(document_pages().into_iter().map(|page| page.text));
     let files = fs::read_dir(repository().join("config")).unwrap();
     texts.extend(files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()));
     let filters: Vec<&str> = texts

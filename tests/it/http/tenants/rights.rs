@@ -99,7 +99,7 @@ async fn a_token_without_tenant_and_roles_does_what_it_ever_did() {
     shared.world.stop().await;
 }
 
-/// The table in README and documentation is that of the code.
+/// The table in `src/TENANTS.md` is that of the code.
 #[test]
 fn the_documented_table_is_the_one_in_the_code() {
     let mut lines = vec!["| call | role |".to_owned(), "|---|---|".to_owned()];
