@@ -17,24 +17,11 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A page that users read.
-pub struct DocumentPage {
-    /// From the folder of the repository.
-    pub path: PathBuf,
-    pub text: String,
-}
-
-/// The README and every page of `docs`, by its path.
-pub fn document_pages() -> Vec<DocumentPage> {
-    let mut paths = vec![repository().join("README.md")];
+/// The README and every page of `docs`, as text.
+pub fn document_pages() -> Vec<String> {
     let entries = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    paths.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
-    paths.sort();
-    let read = paths.into_iter().map(|path| {
-        let text = fs::read_to_string(&path).unwrap();
-        DocumentPage { path: path.strip_prefix(repository()).unwrap().to_owned(), text }
-    });
-    read.collect()
+    let pages = entries.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.chain([repository().join("README.md")]).map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
 /// Every file with code below `src`, by its path.

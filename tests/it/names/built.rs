@@ -35,7 +35,7 @@ fn members_by_whose_names_logs_are_filtered_exist() {
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let libraries: BTreeSet<&str> = targets.map(|target| target["name"].as_str().unwrap()).collect();
     let mut texts = vec![super::command_line::help_of_all()];
-    texts.extend(document_pages().into_iter().map(|page| page.text));
+    texts.extend(document_pages());
     let files = fs::read_dir(repository().join("config")).unwrap();
     texts.extend(files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()));
     let filters: Vec<&str> = texts
