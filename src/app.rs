@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use domain::release::settings::{Proven, Settings as Rules};
 use engine::{
-    Engine, RunningEngine, TaskSettings, judging, notify,
+    Engine, RunningEngine, TaskSettings, fleet_check, judging, notify,
     parent::{self, forward::Forwarding},
     placing, questions, retention,
 };
@@ -149,6 +149,7 @@ pub struct Manager {
     judging: JoinHandle<()>,
     asking: JoinHandle<()>,
     placing: JoinHandle<()>,
+    checking: JoinHandle<()>,
     mirroring: Option<JoinHandle<()>>,
     ending: Option<JoinHandle<()>>,
     parent: Option<JoinHandle<()>>,
@@ -258,6 +259,7 @@ fn serve_on(
     let judging = tokio::spawn(judging::run(started.engine.clone(), registry, stop.clone()));
     let asking = tokio::spawn(questions::liveness::run(started.engine.clone(), stop.clone()));
     let placing = tokio::spawn(placing::run(started.engine.clone(), keep_alive, stop.clone()));
+    let checking = tokio::spawn(fleet_check::run(started.engine.clone(), stop.clone()));
     let mirroring =
         options.mirror.map(|mirror| tokio::spawn(mirror::run(started.engine.clone(), mirror, stop.clone())));
     let ending = options
@@ -286,6 +288,7 @@ fn serve_on(
         judging,
         asking,
         placing,
+        checking,
         mirroring,
         ending,
         parent,
@@ -354,6 +357,7 @@ impl Manager {
         let _ = self.judging.await;
         let _ = self.asking.await;
         let _ = self.placing.await;
+        let _ = self.checking.await;
         if let Some(mirroring) = self.mirroring {
             let _ = mirroring.await;
         }

@@ -58,6 +58,7 @@ mod server;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod statistics;
+mod status;
 mod table;
 mod viewers;
 
@@ -82,6 +83,8 @@ pub enum Row {
     Viewers,
     /// The web page in a browser, beside a general library for maps.
     Page,
+    /// How a manager stands, asked for where many children are known.
+    Status,
     EndStage,
     Release,
     Functions,

@@ -78,6 +78,9 @@ pub async fn run(bench: &mut Bench, only: &[Row]) -> anyhow::Result<()> {
     if wanted(Row::Page) {
         bench.page().await?;
     }
+    if wanted(Row::Status) {
+        bench.status().await?;
+    }
     if wanted(Row::Memory) {
         bench.memory()?;
     }

@@ -67,6 +67,8 @@ pub struct Clock {
     source: ClockSource,
     /// What the source said when this life began to count, in milliseconds.
     began_ms: u64,
+    /// The wall time then, in milliseconds since 1970.
+    began_wall_ms: i64,
     served_before_ms: u64,
     serving: Arc<Serving>,
 }
@@ -100,7 +102,18 @@ impl Clock {
     /// Starts to count at `served_before_ms`, without a lease.
     pub fn start(source: ClockSource, served_before_ms: u64) -> Self {
         let serving = Serving { until_ms: AtomicU64::new(served_before_ms), lost_ms: AtomicU64::new(0) };
-        Self { source, began_ms: source.ms(), served_before_ms, serving: Arc::new(serving) }
+        Self {
+            source,
+            began_ms: source.ms(),
+            began_wall_ms: source.wall_ms(),
+            served_before_ms,
+            serving: Arc::new(serving),
+        }
+    }
+
+    /// Wall time at which this life began, in milliseconds since 1970.
+    pub fn began_wall_ms(&self) -> i64 {
+        self.began_wall_ms
     }
 
     /// Milliseconds served on this store, over all lives. Never less than before.

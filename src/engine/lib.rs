@@ -24,6 +24,7 @@ mod directory;
 pub mod effect;
 pub mod end_notification;
 mod error;
+pub mod fleet_check;
 pub mod forwarded_releases;
 mod gather;
 mod handle;

@@ -20,7 +20,7 @@ impl StoreTrouble {
     /// An attempt to write failed just now and is made again.
     pub fn note_met(&mut self, view: &View, error: &StoreError, now: Instant) {
         let full = matches!(error, StoreError::Full(_));
-        view.set_store_full(full);
+        view.note_outage(full, now);
         if self.said.is_some_and(|said| now.duration_since(said) < SAID_EVERY) {
             return;
         }

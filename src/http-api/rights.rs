@@ -44,6 +44,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/metrics", Whole(LOOK)),
     route("GET", "/events", Any(LOOK)),
     route("GET", "/api/v1/audit", Any(LOOK)),
+    route("GET", "/api/v1/status", Any(LOOK)),
     route("GET", "/api/v1/callers/unknown", Whole(LOOK)),
     route("GET", "/api/v1/canary-releases/folder", Whole(LOOK)),
     route("POST", "/release", Any(STEER)),

@@ -46,9 +46,10 @@ fn guarded(ctx: &Context, routes: Router<Context>) -> Router<Context> {
 }
 
 /// Withholds what was read of the state if the lease is not fresh: another manager may know better. Who watches this
-/// manager itself is always answered.
+/// manager itself is always answered, and who asks how it stands looks after that by itself.
 async fn fresh(State(ctx): State<Context>, request: Request, next: Next) -> Response {
-    let is_read = request.method().is_safe() && request.uri().path().starts_with("/api/");
+    let path = request.uri().path();
+    let is_read = request.method().is_safe() && path.starts_with("/api/") && path != v1::status::PATH;
     let response = next.run(request).await;
     if is_read && !ctx.is_serving() {
         let why = "the lease on the store could not be renewed in time";

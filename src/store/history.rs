@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::{
-    AuditFilter, AuditOrder, DeploymentFilter, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter, StoreError,
-    TrafficFilter,
+    AuditFilter, AuditOrder, DeploymentFilter, DiskSpace, MAX_PAGE, Reader, ReleaseFilter, ServiceFilter,
+    StoreError, StoreKind, TrafficFilter,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxId, OverRow,
         PrecedentRow, RegisteredRow, ReleaseRow, ServiceReleaseRow, StageResultRow, TrafficHistoryRow,
@@ -515,5 +515,13 @@ impl Reader for History {
                 .await
                 .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer to a ping".to_owned())))
         })
+    }
+
+    fn kind(&self) -> StoreKind {
+        self.sessions.kind()
+    }
+
+    fn disk(&self) -> BoxFuture<'_, Result<Option<DiskSpace>, StoreError>> {
+        self.sessions.disk()
     }
 }

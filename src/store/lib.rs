@@ -277,6 +277,31 @@ pub struct DeploymentFilter {
     pub limit: u32,
 }
 
+/// Which database a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    Sqlite,
+    Postgres,
+}
+
+impl StoreKind {
+    /// As it is shown, and as its URLs begin.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+/// The disk that a store lies on, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// What may be written yet by a program that is not the administrator's.
+    pub free: u64,
+    pub total: u64,
+}
+
 /// Reads what is committed. Cheap to share; used concurrently.
 pub trait Reader: Send + Sync + fmt::Debug {
     fn release<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<ReleaseRow>, StoreError>>;
@@ -366,4 +391,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn audit_end(&self) -> BoxFuture<'_, Result<Option<(u64, u32)>, StoreError>>;
     /// Answers if the store does.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn kind(&self) -> StoreKind;
+    /// The space on its disk; `None`: that is another machine's.
+    fn disk(&self) -> BoxFuture<'_, Result<Option<DiskSpace>, StoreError>>;
 }

@@ -5,7 +5,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::StoreError;
+use super::{DiskSpace, StoreError, StoreKind};
 
 /// A parameter of a statement, `$1` the first.
 #[derive(Debug, Clone, Copy)]
@@ -53,4 +53,9 @@ pub(crate) trait Sessions: Send + Sync + std::fmt::Debug {
 
     /// One row: the schema's version.
     fn version_sql(&self) -> &'static str;
+
+    fn kind(&self) -> StoreKind;
+
+    /// The space on its disk; `None`: that is another machine's.
+    fn disk(&self) -> BoxFuture<'_, Result<Option<DiskSpace>, StoreError>>;
 }

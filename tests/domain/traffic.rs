@@ -12,8 +12,8 @@ use domain::{
         state::State,
     },
     traffic::{
-        self, BURST, MAX_ORDERS, MEASURED_EVERY_MS, OrderAsked, OrderState, Report, RouterReport, Service,
-        ToldDrift, ToldOrder, Variation, sums,
+        self, BURST, MAX_ORDERS, MEASURED_EVERY_MS, OrderAsked, OrderState, Report, RouterConcern,
+        RouterReport, Service, ToldDrift, ToldOrder, Variation, sums,
     },
 };
 use model::{
@@ -139,6 +139,46 @@ fn report(services: Vec<Service>) -> Report {
         untold: 0,
     };
     Report { told, services, drifts: Vec::new(), answers: Vec::new() }
+}
+
+/// What a router says otherwise than one where all is well.
+type Told = fn(&mut RouterReport);
+
+#[test]
+fn the_most_urgent_of_what_is_the_matter_with_a_router_is_told() {
+    let of = |change: Told| {
+        let mut world = World::new();
+        let mut report = report(Vec::new());
+        world.tell(&report).unwrap();
+        // What is counted is not kept at once.
+        world.pass(MEASURED_EVERY_MS);
+        change(&mut report.told);
+        world.tell(&report).unwrap();
+        world.state.traffic.get(KEY).unwrap().concern()
+    };
+    let table: [(Told, Option<RouterConcern>); 12] = [
+        (|_| (), None),
+        (|told| told.phase = RouterPhase::Idle, None),
+        (|told| told.phase = RouterPhase::Telling, None),
+        (|told| told.takeover_trouble = Some("no right to".to_owned()), Some(RouterConcern::NoTakeover)),
+        (|told| told.repairs = 1, Some(RouterConcern::Repaired)),
+        (|told| told.phase = RouterPhase::Accepted, Some(RouterConcern::Accepted)),
+        (|told| told.phase = RouterPhase::Paused, Some(RouterConcern::LeftAlone)),
+        (|told| told.trouble = Some("refused".to_owned()), Some(RouterConcern::Hindered)),
+        (|told| told.phase = RouterPhase::Superseded, Some(RouterConcern::Superseded)),
+        (|told| told.is_reached = false, Some(RouterConcern::Unreached)),
+        (
+            |told| (told.is_reached, told.phase) = (false, RouterPhase::Waiting),
+            None, // It was not read yet.
+        ),
+        (
+            |told| (told.repairs, told.phase, told.is_reached) = (3, RouterPhase::Paused, true),
+            Some(RouterConcern::LeftAlone),
+        ),
+    ];
+    for (at, (change, expected)) in table.into_iter().enumerate() {
+        assert_eq!(of(change), expected, "line {at}");
+    }
 }
 
 #[test]

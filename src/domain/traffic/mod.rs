@@ -37,7 +37,7 @@ pub use self::{
     command::{Command, OrderAsked, Report, RouterReport, ToldDrift, ToldOrder},
     decide::decide,
     order::{Answer, MAX_ORDERS, Order, OrderState},
-    router::{ProvenService, Router, Service, Variation},
+    router::{ProvenService, Router, RouterConcern, Service, Variation},
     sums::{Sum, measured, sums},
 };
 use model::{ChildKey, ReleaseKey, pages::Pages};

@@ -43,6 +43,25 @@ pub struct Router {
     pub pace: (u32, u64),
 }
 
+/// Why a person has to look at a router, the least urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RouterConcern {
+    /// It is to take over calls at ports of other programs, and can't.
+    NoTakeover,
+    /// It did something else within its last hour, and was put right.
+    Repaired,
+    /// It differs, and may.
+    Accepted,
+    /// It differs, and is left alone until somebody says otherwise.
+    LeftAlone,
+    /// Something stands in the way of what is wanted of it.
+    Hindered,
+    /// Somebody else leads it.
+    Superseded,
+    /// It can't be read.
+    Unreached,
+}
+
 /// A service, as its router leads it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
@@ -136,6 +155,27 @@ impl Router {
     #[must_use]
     pub fn place_of(&self, name: &str) -> Option<usize> {
         self.services.iter().position(|service| service.as_ref().is_some_and(|service| service.name == name))
+    }
+
+    /// The most urgent reason why a person has to look at it; `None`: nobody has to.
+    #[must_use]
+    pub fn concern(&self) -> Option<RouterConcern> {
+        // One that was never read yet says so, too.
+        let is_new = matches!(self.phase, RouterPhase::Idle | RouterPhase::Waiting) && self.trouble.is_none();
+        if !self.is_reached && !is_new {
+            return Some(RouterConcern::Unreached);
+        }
+        let by_phase = match self.phase {
+            RouterPhase::Superseded => Some(RouterConcern::Superseded),
+            RouterPhase::Paused => Some(RouterConcern::LeftAlone),
+            RouterPhase::Accepted => Some(RouterConcern::Accepted),
+            RouterPhase::Idle | RouterPhase::Waiting | RouterPhase::Telling | RouterPhase::InForce => {
+                self.trouble.as_ref().map(|_| RouterConcern::Hindered)
+            }
+        };
+        let repaired = (self.repairs > 0).then_some(RouterConcern::Repaired);
+        let no_takeover = self.takeover_trouble.as_ref().map(|_| RouterConcern::NoTakeover);
+        by_phase.into_iter().chain(repaired).chain(no_takeover).max()
     }
 
     /// What it takes in memory, about, in bytes.

@@ -9,6 +9,7 @@
 //! | [`Children`], as [`Seen`] | pages and rules, for when a child called last; all else of a page is in a snapshot ([`crate::Engine::snapshot`]) |
 //! | [`UnknownCallers`], [`Stats`] | operators and metrics |
 //! | [`Questions`], [`Lineage`], [`Pointers`] | the tree: managers below, and the one above |
+//! | [`FleetChecks`] | whoever asks how all of it stands |
 //! | [`Changed`], [`Measurements`] | whoever keeps a copy of nodes and workflows elsewhere, and metrics |
 //!
 //! [`Seen`]: domain::release::command::LastSeen
@@ -16,6 +17,7 @@
 mod archives;
 mod callers;
 mod children;
+mod fleet_check;
 mod nodes;
 mod releases;
 mod secret_ids;
@@ -24,14 +26,17 @@ mod turn;
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use crate::{
     changed::{Changed, Noted},
@@ -54,12 +59,22 @@ pub use self::{
     archives::{Archive, Archives},
     callers::{MAX_UNKNOWN_CALLERS, UnknownCaller, UnknownCallers},
     children::Children,
+    fleet_check::{FleetCheck, FleetChecks, FleetPart, MAX_NAMED, Named},
     nodes::NodeCalls,
     releases::{ReleaseEntry, Releases, Resolved},
     secret_ids::OfferKey,
     turn::{MAX_RELEASES, Mode, Published},
 };
 pub use crate::directory::ChildEntry;
+
+/// A store that takes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreOutage {
+    /// When it was noticed.
+    pub since: Instant,
+    /// It has no space left; else it does not answer.
+    pub is_full: bool,
+}
 
 /// All that calls are answered from.
 pub struct View {
@@ -85,9 +100,10 @@ pub struct View {
     /// For whoever keeps a copy of nodes and workflows.
     pub changed: Changed,
     pub measurements: Measurements,
+    /// For whoever asks how all of it stands.
+    pub fleet_checks: FleetChecks,
     draining: AtomicBool,
-    /// Whether the store has no space left.
-    store_full: AtomicBool,
+    store_outage: Mutex<Option<StoreOutage>>,
     /// Told when the store takes commits again.
     recovered: Notify,
 }
@@ -117,8 +133,9 @@ impl Default for View {
             digests: Digests::default(),
             changed: Changed::default(),
             measurements: Measurements::default(),
+            fleet_checks: FleetChecks::default(),
             draining: AtomicBool::new(false),
-            store_full: AtomicBool::new(false),
+            store_outage: Mutex::default(),
             recovered: Notify::new(),
         }
     }
@@ -127,17 +144,29 @@ impl Default for View {
 impl View {
     /// Whether nothing can be stored because the store has no space left.
     pub fn is_store_full(&self) -> bool {
-        self.store_full.load(Ordering::Relaxed)
+        self.store_outage().is_some_and(|outage| outage.is_full)
     }
 
-    pub(super) fn set_store_full(&self, full: bool) {
-        self.store_full.store(full, Ordering::Relaxed);
+    /// Why nothing can be stored at the moment; `None`: as far as is known, it can.
+    pub fn store_outage(&self) -> Option<StoreOutage> {
+        *self.lock_outage()
+    }
+
+    /// The store took nothing just now.
+    pub(super) fn note_outage(&self, is_full: bool, now: Instant) {
+        let mut outage = self.lock_outage();
+        let since = outage.map_or(now, |known| known.since);
+        *outage = Some(StoreOutage { since, is_full });
     }
 
     /// The store takes commits again.
     pub(super) fn note_recovered(&self) {
-        self.set_store_full(false);
+        *self.lock_outage() = None;
         self.recovered.notify_waiters();
+    }
+
+    fn lock_outage(&self) -> MutexGuard<'_, Option<StoreOutage>> {
+        self.store_outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the store takes commits again; no longer than `limit`, for there may have been no trouble with commits.

@@ -22,6 +22,7 @@ pub(super) mod releases;
 mod rollout_strategies;
 mod routers;
 mod services;
+pub mod status;
 mod target_groups;
 mod tenant;
 mod tenants;
@@ -54,6 +55,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .merge(callers::router())
         .merge(canary_folder::router())
         .merge(audit::router())
+        .merge(status::router())
         .merge(tenants::router())
         .merge(routers::router())
         .merge(services::router())

@@ -8,6 +8,7 @@ mod intent;
 mod listed;
 mod map;
 mod plan;
+mod status;
 mod tenant;
 mod traffic;
 mod tree;
@@ -22,6 +23,9 @@ pub use self::plan::{
     PlannedMetric, PlannedPoint, PlannedShare, PlannedStage, PlannedWave, WithoutSurface,
 };
 
+pub use self::status::{
+    CheckedChildren, CheckedRouters, ManagerStatus, OpenReleases, ParentStatus, StatusItem, StoreStatus,
+};
 pub use self::tenant::{NewLimits, NewTenant, Tenant, TenantLimits, TenantRoom, TenantUser};
 pub use self::traffic::{
     CountedCalls, DrainedVariation, OrderRequest, ReleaseTraffic, RetireRequest, RouteBackend, RouteConfig,

@@ -1,6 +1,6 @@
 //! Reading: a small pool of connections of its own.
 
-use std::time::Duration;
+use std::{future::ready, time::Duration};
 
 use futures_util::{TryStreamExt, future::BoxFuture};
 use sqlx::{
@@ -11,7 +11,7 @@ use sqlx::{
 
 use super::{error::store_error, schema};
 use crate::{
-    StoreError,
+    DiskSpace, StoreError, StoreKind,
     session::{Arg, Columns, EachRow, Session, Sessions},
     tables::columns,
 };
@@ -87,6 +87,14 @@ impl Sessions for PgSessions {
 
     fn version_sql(&self) -> &'static str {
         schema::VERSION
+    }
+
+    fn kind(&self) -> StoreKind {
+        StoreKind::Postgres
+    }
+
+    fn disk(&self) -> BoxFuture<'_, Result<Option<DiskSpace>, StoreError>> {
+        Box::pin(ready(Ok(None)))
     }
 }
 

@@ -1,6 +1,9 @@
 //! Reading: a few read-only connections.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use futures_util::{TryStreamExt, future::BoxFuture};
 use sqlx::{
@@ -8,10 +11,11 @@ use sqlx::{
     pool::PoolConnection,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow},
 };
+use tokio::task::spawn_blocking;
 
 use super::{connect::BUSY_TIMEOUT, error::store_error, schema};
 use crate::{
-    StoreError,
+    DiskSpace, StoreError, StoreKind,
     session::{Arg, Columns, EachRow, Session, Sessions},
     tables::columns,
 };
@@ -38,6 +42,7 @@ pub(super) const RELEASES: &str = concat!(
 /// Where sessions on a file come from.
 #[derive(Debug)]
 pub(super) struct SqliteSessions {
+    path: PathBuf,
     pool: Pool<Sqlite>,
 }
 
@@ -53,7 +58,7 @@ impl SqliteSessions {
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options);
-        Self { pool }
+        Self { path: path.to_owned(), pool }
     }
 
     pub(super) async fn close(&self) {
@@ -82,6 +87,21 @@ impl Sessions for SqliteSessions {
 
     fn version_sql(&self) -> &'static str {
         schema::VERSION
+    }
+
+    fn kind(&self) -> StoreKind {
+        StoreKind::Sqlite
+    }
+
+    fn disk(&self) -> BoxFuture<'_, Result<Option<DiskSpace>, StoreError>> {
+        let path = self.path.clone();
+        Box::pin(async move {
+            let asked = spawn_blocking(move || rustix::fs::statvfs(path.as_path()));
+            let found = asked.await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            let disk = found.map_err(|error| StoreError::Unavailable(format!("its disk: {error}")))?;
+            let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+            Ok(Some(DiskSpace { free: bytes(disk.f_bavail), total: bytes(disk.f_blocks) }))
+        })
     }
 }
 

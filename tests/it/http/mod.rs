@@ -23,6 +23,7 @@ mod registering;
 mod releases;
 mod rests;
 mod slow;
+mod status;
 mod steering;
 mod submit;
 mod survey;

@@ -117,6 +117,7 @@ async fn every_operation_of_the_document_is_a_route() {
     GET /api/v1/services
     GET /api/v1/services/{name}
     POST /api/v1/services/{name}/retire
+    GET /api/v1/status
     GET /api/v1/target-groups
     POST /api/v1/target-groups
     GET /api/v1/target-groups/{id}

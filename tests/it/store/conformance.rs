@@ -6,7 +6,7 @@ use proptest::{
 };
 use sqlx::{Connection, Row};
 use store::{
-    AuditFilter, Pruning, Reader, ReleaseFilter, StoreError, Writer,
+    AuditFilter, DiskSpace, Pruning, Reader, ReleaseFilter, StoreError, StoreKind, Writer,
     options::OpenOptions,
     rows::{
         AnalysisRunRow, ArchiveRow, AssignmentRow, AuditRow, DeploymentRow, MembersRow, OutboxRow,
@@ -35,6 +35,7 @@ stories!(
     a_store_of_another_version_is_refused_by_name_and_not_touched,
     many_rows_fit_into_one_batch,
     each_frequent_table_is_written_by_a_commit_that_writes_nothing_else,
+    a_store_says_which_it_is_and_how_much_space_its_disk_has,
 );
 
 /// Cases of the property; each starts with a fresh store.
@@ -543,6 +544,19 @@ async fn postgres_stores_plain_result_with_child_and_reads_separate_rows() {
         assert_eq!(reader.stage_results(1, 0, 9).await.unwrap()[2], result(1, 6.5));
     })
     .await;
+}
+
+async fn a_store_says_which_it_is_and_how_much_space_its_disk_has(place: &Place) {
+    let (_writer, reader) = place.open().await;
+    let disk = reader.disk().await.unwrap();
+    match place.kind {
+        Kind::Sqlite => {
+            assert_eq!(reader.kind(), StoreKind::Sqlite);
+            let DiskSpace { free, total } = disk.unwrap();
+            assert!(0 < free && free < total, "{free} of {total}");
+        }
+        Kind::Postgres => assert_eq!((reader.kind(), disk), (StoreKind::Postgres, None)),
+    }
 }
 
 #[tokio::test]
