@@ -30,6 +30,7 @@ enum Command {
     List(List),
     /// Show one child, with its area
     Show {
+        /// Id or name of the child; of an id, as much as no other child's begins with
         #[arg(value_name = "CHILD")]
         id: String,
         #[command(flatten)]
@@ -105,7 +106,7 @@ struct Common {
 
 #[derive(Debug, clap::Args)]
 struct ChildTarget {
-    /// Id of the child, or as much of it as no other child's begins with
+    /// Id or name of the child; of an id, as much as no other child's begins with
     #[arg(value_name = "CHILD")]
     id: String,
     #[command(flatten)]

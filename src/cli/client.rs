@@ -24,6 +24,12 @@ const MAX_MANAGERS: usize = 10_000;
 /// Least characters of a child's id by which it may be named.
 const SHORTEST_ID: usize = 4;
 
+/// Children that are listed where a name may be that of several.
+const MAX_CANDIDATES: usize = 5;
+
+/// Of no more children of one name it is asked which of them leads a router.
+const MAX_ASKED: usize = 20;
+
 /// Longest answer that is no problem document and is shown all the same, in characters.
 const MAX_SHOWN: usize = 300;
 
@@ -239,28 +245,71 @@ impl Client {
         answer.text().await.map_err(|error| self.unreachable(&error))
     }
 
-    /// The id of the child that is meant: a beginning of it will do, where no other child's begins like that.
+    /// The id of the child that is meant: by its id, the beginning of that, or its name, where no other child has the same.
     pub async fn child_id(&self, given: &str) -> Result<String, Failure> {
-        let whole: Result<serde_json::Value, CallError> =
-            self.get(&["api", "v1", "children", given], &[]).await;
-        let unknown = match whole {
-            Err(CallError::Refused(problem)) if problem.status == 404 => CallError::Refused(problem),
+        let Some(unknown) = self.unknown_child(given).await else { return Ok(given.to_owned()) };
+        let found = self.children_named(given, &[]).await?;
+        only(given, &found)?.ok_or_else(|| unknown.into())
+    }
+
+    /// The same of the child that leads a router: another that is called so is not meant.
+    pub async fn router_id(&self, given: &str) -> Result<String, Failure> {
+        let Some(unknown) = self.unknown_child(given).await else { return Ok(given.to_owned()) };
+        let mut found = self.children_named(given, &[]).await?;
+        if (2..=MAX_ASKED).contains(&found.len()) {
+            let mut leading = Vec::new();
+            for child in &found {
+                let path = ["api", "v1", "routers", &child.id];
+                if self.get::<serde_json::Value>(&path, &[]).await.is_ok() {
+                    leading.push(child.clone());
+                }
+            }
+            if !leading.is_empty() {
+                found = leading;
+            }
+        }
+        only(given, &found)?.ok_or_else(|| unknown.into())
+    }
+
+    /// The same where it is for the manager to say that there is no such child: what was given then.
+    pub async fn child_id_or_given(&self, given: &str) -> Result<String, Failure> {
+        let found = self.children_named(given, &[]).await?;
+        Ok(only(given, &found)?.unwrap_or_else(|| given.to_owned()))
+    }
+
+    /// Ids of managers below that lead to one, with a `/` between, where ids, beginnings of ids or names are given.
+    pub async fn managers(&self, given: &str) -> Result<String, Failure> {
+        let mut path = String::new();
+        for part in given.split('/') {
+            let below = (!path.is_empty()).then_some(("below", path.as_str()));
+            let query: Vec<(&str, &str)> = [("kind", "rm")].into_iter().chain(below).collect();
+            let found = self.children_named(part, &query).await?;
+            let id = only(part, &found)?.unwrap_or_else(|| part.to_owned());
+            path = if path.is_empty() { id } else { format!("{path}/{id}") };
+        }
+        Ok(path)
+    }
+
+    /// The refusal, where no child has just this id.
+    async fn unknown_child(&self, id: &str) -> Option<CallError> {
+        let whole: Result<serde_json::Value, CallError> = self.get(&["api", "v1", "children", id], &[]).await;
+        match whole {
+            Err(CallError::Refused(problem)) if problem.status == 404 => Some(CallError::Refused(problem)),
             // Whatever else went wrong, the call that follows says it better.
-            _ => return Ok(given.to_owned()),
-        };
-        if given.len() < SHORTEST_ID {
-            return Err(unknown.into());
+            _ => None,
         }
-        let (children, _): (Vec<Child>, bool) =
-            self.list(&["api", "v1", "children"], &[], usize::MAX).await?;
-        let mut meant = children.into_iter().map(|child| child.id).filter(|id| id.starts_with(given));
-        match (meant.next(), meant.next()) {
-            (None, _) => Err(unknown.into()),
-            (Some(id), None) => Ok(id),
-            (Some(one), Some(other)) => Err(Failure::user(format!(
-                "{given} may be {one}, {other} and maybe more: write more of the id"
-            ))),
-        }
+    }
+
+    /// Children that may be meant.
+    async fn children_named(&self, given: &str, query: &[(&str, &str)]) -> Result<Vec<Child>, CallError> {
+        let query: Vec<(&str, &str)> = query.iter().copied().chain([("named", given)]).collect();
+        let (mut found, _) = self.list::<Child>(&["api", "v1", "children"], &query, usize::MAX).await?;
+        // A manager below of another version lists all that it has.
+        found.retain(|child| {
+            let begins = given.len() >= SHORTEST_ID && child.id.starts_with(given);
+            child.id == given || child.name.as_deref() == Some(given) || begins
+        });
+        Ok(found)
     }
 
     /// Does something to a child or a release; what it is like then is left out.
@@ -335,6 +384,31 @@ impl Client {
                 items.truncate(limit);
                 return Ok((items, more));
             }
+        }
+    }
+}
+
+/// The id of the one that is meant; `None`: nobody is called so.
+fn only(given: &str, found: &[Child]) -> Result<Option<String>, Failure> {
+    if let Some(exact) = found.iter().find(|child| child.id == given) {
+        return Ok(Some(exact.id.clone()));
+    }
+    match found {
+        [] => Ok(None),
+        [one] => Ok(Some(one.id.clone())),
+        several => {
+            let shown = several.iter().take(MAX_CANDIDATES).map(|child| match &child.name {
+                Some(name) => format!("{} ({name})", child.id),
+                None => child.id.clone(),
+            });
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let rest = match several.len().saturating_sub(MAX_CANDIDATES) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            Err(Failure::user(format!(
+                "{given} may be {shown}{rest}: write more of the id of the one that you mean"
+            )))
         }
     }
 }

@@ -47,7 +47,7 @@ struct Migrate {
     /// Logical id of the function or the resource
     #[arg(value_name = "LOGICAL")]
     logical: String,
-    /// Ids of nodes
+    /// Ids or names of nodes
     #[arg(value_name = "NODE", required = true)]
     nodes: Vec<String>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct Migrate {
 
 #[derive(Debug, clap::Args)]
 struct Target {
-    /// Id of the node
+    /// Id or name of the node
     #[arg(value_name = "NODE")]
     node: String,
     #[command(flatten)]
@@ -74,19 +74,24 @@ struct Common {
     connection: Connection,
 }
 
-pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
-    let (intent, value, common) = match args.command {
-        Command::Migrate(Migrate { logical, nodes, common }) => {
-            (format!("intent:migrate:{logical}"), nodes.join(","), common)
-        }
-        Command::Cordon(Target { node, common }) => {
-            (format!("intent:cordon:{node}"), "yes".to_owned(), common)
-        }
-        Command::Uncordon(Target { node, common }) => {
-            (format!("intent:cordon:{node}"), "no".to_owned(), common)
-        }
+pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
+    let common = match &args.command {
+        Command::Migrate(Migrate { common, .. })
+        | Command::Cordon(Target { common, .. })
+        | Command::Uncordon(Target { common, .. }) => common,
     };
     let client = Client::new(&common.connection)?;
+    let (intent, value) = match &args.command {
+        Command::Migrate(Migrate { logical, nodes, .. }) => {
+            let mut ids = Vec::new();
+            for node in nodes {
+                ids.push(client.child_id_or_given(node).await?);
+            }
+            (format!("intent:migrate:{logical}"), ids.join(","))
+        }
+        Command::Cordon(Target { node, .. }) => (cordon_of(&client, node).await?, "yes".to_owned()),
+        Command::Uncordon(Target { node, .. }) => (cordon_of(&client, node).await?, "no".to_owned()),
+    };
     let note = common.noted.body();
     let body = Intents { intents: vec![Intent { intent, value }], by: note.by, note: note.note };
     let request = client.request(Method::POST, &["api", "v1", "intents"]).json(&body);
@@ -99,6 +104,11 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         }
     }
     Ok(u8::from(answered.answers.iter().any(|answer| !answer.accepted)))
+}
+
+async fn cordon_of(client: &Client, node: &str) -> Result<String, Failure> {
+    let id = client.child_id_or_given(node).await?;
+    Ok(format!("intent:cordon:{id}"))
 }
 
 fn line(answer: &IntentAnswer) -> String {

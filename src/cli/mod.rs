@@ -202,7 +202,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::TargetGroup(args) => registry::target_group::run(args, &mut out).await,
         Command::Version(args) => registry::version::run(args, &mut out).await,
         Command::Workflow(args) => workflow::run(args, &mut out).await,
-        Command::Intent(args) => intent::run(args, &mut out).await,
+        Command::Intent(args) => intent::run(&args, &mut out).await,
         Command::Audit(args) => audit::run(&args, &mut out).await,
         Command::Tenant(args) => tenant::run(args, &mut out).await,
         #[cfg(feature = "manager")]

@@ -104,7 +104,7 @@ pub struct ExtendAnalysis {
 pub struct Skip {
     #[command(flatten)]
     target: ReleaseTarget,
-    /// Id of the child
+    /// Id or name of the child; of an id, as much as no other child's begins with
     #[arg(value_name = "CHILD")]
     child: String,
 }

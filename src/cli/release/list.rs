@@ -38,7 +38,7 @@ pub struct Args {
     /// before it, the other way round
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// The releases of a manager below: the ids that lead to it, with a / between
+    /// The releases of a manager below: the ids or names that lead to it, with a / between
     #[arg(long, value_name = "MANAGERS")]
     below: Option<String>,
     /// At most so many
@@ -53,6 +53,10 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
+    let below = match &args.below {
+        Some(below) => Some(client.managers(below).await?),
+        None => None,
+    };
     let mut query = Vec::new();
     let asked = [
         ("state", &args.state),
@@ -61,9 +65,9 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         ("label", &args.label),
         ("area", &args.area),
         ("sort", &args.sort),
-        ("below", &args.below),
     ];
     query.extend(asked.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?))));
+    query.extend(below.as_deref().map(|below| ("below", below)));
     let found = client.list(&["api", "v1", "releases"], &query, args.limit).await?;
     show::list(out, &found, args.json, "no releases", text)?;
     Ok(0)

@@ -36,7 +36,7 @@ enum Command {
     },
     /// Show a router: what it leads, who gets what, and what was asked of it
     Show {
-        /// Id of its child, or as much of it as no other child's begins with
+        /// Id or name of its child; of an id, as much as no other child's begins with
         #[arg(value_name = "ROUTER")]
         id: String,
         /// Print JSON
@@ -63,7 +63,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 pub struct Target {
-    /// Id of its child, or as much of it as no other child's begins with
+    /// Id or name of its child; of an id, as much as no other child's begins with
     #[arg(value_name = "ROUTER")]
     pub id: String,
     /// Wait so long for the outcome
@@ -82,7 +82,7 @@ impl Target {
     /// Asks the router for something.
     pub async fn order(&self, what: &str, asked: OrderRequest, out: &mut impl Write) -> Result<u8, Failure> {
         let client = Client::new(&self.connection)?;
-        let id = client.child_id(&self.id).await?;
+        let id = client.router_id(&self.id).await?;
         let noted = self.noted.body();
         let body = OrderRequest { by: noted.by, note: noted.note, ..asked };
         order::put(&client, (&id, what), &body, (&self.wait, self.json), out).await
@@ -134,7 +134,7 @@ fn phase(router: &Router) -> String {
 
 async fn one(id: &str, json: bool, connection: &Connection, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(connection)?;
-    let id = client.child_id(id).await?;
+    let id = client.router_id(id).await?;
     let detail: RouterDetail = client.get(&["api", "v1", "routers", &id], &[]).await?;
     if json {
         show::json(out, &detail)?;

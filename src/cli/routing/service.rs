@@ -49,7 +49,7 @@ enum Command {
     Retire {
         #[arg(value_name = "SERVICE")]
         name: String,
-        /// Only at this router
+        /// Only at this router, by the id or the name of its child
         #[arg(long, value_name = "ROUTER")]
         router: Option<String>,
         /// Print a JSON array of the orders
@@ -78,7 +78,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Retire { name, router, json, noted, connection } => {
             let client = Client::new(&connection)?;
             let router = match router {
-                Some(router) => Some(client.child_id(&router).await?),
+                Some(router) => Some(client.router_id(&router).await?),
                 None => None,
             };
             let noted = noted.body();

@@ -23,7 +23,7 @@ pub struct Args {
     name: String,
     #[arg(value_name = "FUNCTION")]
     function: String,
-    /// Ids of nodes, or what they begin with
+    /// Ids or names of nodes; of an id, as much as no other child's begins with
     #[arg(value_name = "NODE", required = true)]
     nodes: Vec<String>,
     /// Print JSON

@@ -37,7 +37,13 @@ pub struct Filter {
     pub cordon: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_ms: Option<u64>,
+    /// The id of a child, [`SHORTEST_ID`] bytes of its beginning or more, or its name. A manager below may not know this, and list all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub named: Option<String>,
 }
+
+/// So much of an id names those that begin so, in bytes.
+pub const SHORTEST_ID: usize = 4;
 
 impl Filter {
     fn wants(&self, seen: &Children, now: Now, key: ChildKey, record: &Record) -> bool {
@@ -48,6 +54,7 @@ impl Filter {
             && self.kind.as_ref().is_none_or(|kind| record.kind().name() == kind)
             && self.cordon.as_ref().is_none_or(|cordon| cordon_name(record.cordon) == cordon)
             && self.silent_ms.is_none_or(|ms| silent() >= ms)
+            && self.named.as_ref().is_none_or(|named| is_named(record, named))
     }
 }
 
@@ -184,6 +191,12 @@ fn labels(record: &Record) -> BTreeMap<String, String> {
     labels.remove(TENANT_LABEL);
     labels.extend(record.labels.iter().flat_map(|own| own.iter()).map(|(k, v)| (k.clone(), v.clone())));
     labels
+}
+
+fn is_named(record: &Record, named: &str) -> bool {
+    let id = record.id.as_str();
+    let name = record.profile.as_ref().and_then(|profile| profile.name.as_deref());
+    id == named || name == Some(named) || (named.len() >= SHORTEST_ID && id.starts_with(named))
 }
 
 /// The value of one of its labels.

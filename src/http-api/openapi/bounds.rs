@@ -97,7 +97,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("state", "list_releases") => json!({"pattern": states()}),
         ("action", "list_release_actions") => json!({"enum": actions::NAMES}),
         ("sort", "list_releases") => json!({"enum": Sort::NAMES}),
-        ("name", "list_releases") => json!({"maxLength": MAX_NAME_CHARS}),
+        ("name", "list_releases") | ("named", _) => json!({"maxLength": MAX_NAME_CHARS}),
         ("area", "list_releases") => json!({"pattern": AREA}),
         ("status", "list_release_children") => json!({"enum": statuses}),
         ("outcome", "list_release_children") => json!({"enum": Outcome::NAMES}),

@@ -123,6 +123,32 @@ async fn routers_and_services_are_listed_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lists_show_as_a_name_is_taken_as_one_unless_it_is_several() {
+    let world = World::start().await;
+    let id = led(&world, &json!([])).await;
+    for command in ["router", "children"] {
+        let by_id = said(&world, &id, &[command, "show", &id]).await;
+        assert_eq!(said(&world, &id, &[command, "show", "edge-1"]).await, by_id);
+    }
+    let checked = said(&world, &id, &["router", "check", "edge-1", "--wait", "10ms"]).await;
+    assert!(checked.starts_with("ID: check (N): open\n"), "{checked}");
+    // Another agent that leads no router has the same name.
+    let poll = json!({"id": "", "kind": "agent", "name": "edge-1"});
+    let other = world.post("/poll", &poll).await.ok().json()["id"].as_str().unwrap().to_owned();
+    assert!(said(&world, &id, &["router", "show", "edge-1"]).await.starts_with("ID\n"));
+    let unclear = said(&world, &id, &["children", "cordon", "edge-1"]).await.replace(&other, "OTHER");
+    insta::assert_snapshot!(unclear, @r"
+    error: edge-1 may be ID (edge-1), OTHER (edge-1): write more of the id of the one that you mean
+    1
+    ");
+    let cordoned = said(&world, &other, &["children", "cordon", &other[..13]]).await;
+    assert_eq!(cordoned, "ID: cordoned\n0");
+    let unknown = said(&world, &id, &["router", "show", "edge-2"]).await;
+    assert!(unknown.ends_with("\n1") && unknown.contains("edge-2"), "{unknown}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_is_waited_for_and_its_outcome_is_the_exit_code() {
     let world = World::start().await;
     let id = led(&world, &json!([])).await;

@@ -145,6 +145,30 @@ async fn children_come_in_pages_and_by_their_silence() {
 }
 
 #[tokio::test]
+async fn children_are_found_by_their_names_and_by_what_their_ids_begin_with() {
+    let world = World::start().await;
+    let mut known = Vec::new();
+    for name in ["edge-1", "edge-1", "edge-2"] {
+        let poll = json!({"id": "", "kind": "agent", "name": name});
+        known.push(world.post("/poll", &poll).await.ok().json()["id"].as_str().unwrap().to_owned());
+    }
+    let named = async |named: &str| {
+        let page = world.get(&format!("/api/v1/children?named={named}")).await.ok().json();
+        let items = page["items"].as_array().unwrap().clone();
+        items.iter().map(|child| child["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("edge-1").await, known[..2]);
+    assert_eq!(named("edge-2").await, known[2..]);
+    assert_eq!(named("edge").await, [""; 0], "a name is meant as a whole");
+    assert_eq!(named(&known[0]).await, known[..1]);
+    assert!(named(&known[1][..8]).await.contains(&known[1]));
+    assert_eq!(named(&known[1][..3]).await, [""; 0], "too little of an id");
+    let long = world.get(&format!("/api/v1/children?named={}", "x".repeat(201))).await;
+    assert_eq!(long.problem(), "400 about:blank: `named` has at most 200 characters");
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn what_runs_where_and_who_calls_without_being_known() {
     let world = World::start().await;
     let (one, two) = (world.child().await, world.child().await);

@@ -1,12 +1,17 @@
 //! The releases of managers below, shown at the top.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{
     levels::{below, manager_of, parent, url},
     questions::poll,
 };
-use crate::world::{World, strategy};
+use crate::{
+    cli::registry::said,
+    world::{World, strategy},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releases_two_levels_below_are_listed_and_shown_at_the_top() {
@@ -34,6 +39,9 @@ async fn releases_two_levels_below_are_listed_and_shown_at_the_top() {
     let next = listed["next"].as_str().unwrap();
     let rest = root.get(&format!("/api/v1/releases?below={path}&limit=2&after={next}")).await.ok().json();
     assert_eq!((ids(&rest).len(), &rest["next"]), (1, &Value::Null), "{rest:#}");
+    // By the names of managers, too.
+    let shown = said(&root, Path::new("."), &["release", "list", "--below", "middle/middle"]).await;
+    assert!(shown.contains("\nsecond  ") && shown.contains("\nbetween  "), "{shown}");
     let named = root.get(&format!("/api/v1/releases?below={path}&name=SEC")).await.ok().json();
     assert_eq!(ids(&named), [json!("second")]);
 

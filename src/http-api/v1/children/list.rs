@@ -11,7 +11,10 @@ use crate::{
     extract::Query,
     problem::Problem,
     scope::Scope,
-    v1::page::{self, path_below, unheard},
+    v1::{
+        page::{self, path_below, unheard},
+        releases::list_query::MAX_NAME_CHARS,
+    },
 };
 use domain::children::Child as Record;
 use engine::questions::children::{self, ChildrenWanted, Filter};
@@ -30,6 +33,8 @@ pub(super) struct Parameters {
     cordon: Option<String>,
     /// Only children that have not called for this long: `90s`, `5m`, `2h`.
     silent_for: Option<String>,
+    /// Only the child of this id, those whose ids begin so, where these are four characters or more, and those that call themselves so.
+    named: Option<String>,
     /// Only children outside of this manager's area.
     outside: bool,
     /// The children of a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of it is kept.
@@ -42,13 +47,16 @@ pub(super) struct Parameters {
 
 /// Which children are wanted.
 fn read(parameters: Parameters) -> Result<Filter, Problem> {
-    let Parameters { label, kind, cordon, silent_for, .. } = parameters;
+    let Parameters { label, kind, cordon, silent_for, named, .. } = parameters;
     let none = |what: &str, known: &str| Problem::bad_request(format!("`{what}` is one of {known}"));
     if kind.as_deref().is_some_and(|kind| ChildKind::named(kind).is_none()) {
         return Err(none("kind", &ChildKind::NAMES.join(", ")));
     }
     if cordon.as_deref().is_some_and(|cordon| !matches!(cordon, "open" | "cordoned" | "drained")) {
         return Err(none("cordon", "open, cordoned, drained"));
+    }
+    if named.as_ref().is_some_and(|named| named.chars().count() > MAX_NAME_CHARS) {
+        return Err(Problem::bad_request(format!("`named` has at most {MAX_NAME_CHARS} characters")));
     }
     let label = label.map(|label| match label.split_once(':') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
@@ -58,7 +66,7 @@ fn read(parameters: Parameters) -> Result<Filter, Problem> {
         duration(&text).ok_or_else(|| Problem::bad_request("`silent_for` looks like 90s, 5m or 2h"))
     });
     let silent_ms = silent.transpose()?.map(|silent| silent.as_millis() as u64);
-    Ok(Filter { label: label.transpose()?, kind, cordon, silent_ms })
+    Ok(Filter { label: label.transpose()?, kind, cordon, silent_ms, named })
 }
 
 /// A whole number of seconds, minutes, hours or days.
