@@ -2,7 +2,7 @@
 //!
 //! Results go to stdout, everything about their making to stderr. Exit codes: 0 done, 1 the caller's fault, 2 the
 //! program's or the manager's; `release watch` and `release submit --wait` add how the release ended ([`outcome`]),
-//! `analyse` its verdict.
+//! `analyse` its verdict, `status` whether something is urgent ([`status::URGENT`]).
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.
 
@@ -38,6 +38,7 @@ pub mod settings;
 pub mod show;
 mod signals;
 pub mod source;
+pub mod status;
 #[cfg(feature = "manager")]
 pub mod store;
 pub mod tenant;
@@ -70,7 +71,8 @@ const TRY_IT: &str = if cfg!(feature = "manager") { "Try it: choirmaster demo\n\
     max_term_width = 100,
     after_help = format!(
         "{TRY_IT}Exit codes: 0 done, 1 the caller's fault, 2 the program's or the manager's;\n\
-        release watch and release submit --wait also tell how the release ended."
+        release watch and release submit --wait also tell how the release ended, status whether\n\
+        something is urgent."
     )
 )]
 pub struct Cli {
@@ -88,6 +90,7 @@ pub enum Command {
     Schema(schema::Args),
     Plan(plan::Args),
     Analyse(Box<analyse::Args>),
+    Status(status::Args),
     Release(release::Args),
     Canary(canary::Args),
     Children(children::Args),
@@ -116,6 +119,7 @@ impl Command {
     fn passes(&self) -> Passes {
         match self {
             Self::Release(args) => args.passes(),
+            Self::Status(_) => Passes::Colours,
             #[cfg(feature = "manager")]
             Self::Demo(_) | Self::Fleet(_) => Passes::Drawings,
             #[cfg(feature = "manager")]
@@ -191,6 +195,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
         Command::Plan(args) => plan::run(&args, &mut out).await,
         Command::Analyse(args) => analyse::run(&args, &mut out),
+        Command::Status(args) => status::run(&args, &mut out).await,
         Command::Release(args) => release::run(args, &mut out).await,
         Command::Canary(args) => canary::run(args, &mut out).await,
         Command::Children(args) => children::run(args, &mut out).await,

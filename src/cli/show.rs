@@ -38,6 +38,9 @@ pub fn rest(more: bool) -> &'static str {
     if more { "… and more: raise --limit\n" } else { "" }
 }
 
+/// Spaces between columns.
+const GAP: usize = 2;
+
 /// A table without lines, fit for `grep` and `awk`, as wide as its content.
 pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
@@ -45,11 +48,67 @@ pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Stri
     table.set_header(head.iter().copied());
     table.add_rows(rows.into_iter().map(|row| row.into_iter().map(|cell| one_line(&cell))));
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+        column.set_padding((0, GAP as u16));
     }
     let mut text = table.trim_fmt();
     text.push('\n');
     text
+}
+
+/// The same within so many columns: first the last column is cut, then the first one, then whole lines. `None`: nothing is.
+pub fn table_within(width: Option<usize>, head: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut rows: Vec<Vec<String>> =
+        rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    let Some(width) = width else { return table(head, rows) };
+    let widths: Vec<usize> = head
+        .iter()
+        .enumerate()
+        .map(|(at, title)| {
+            let cells = rows.iter().filter_map(|row| row.get(at));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default().max(title.len())
+        })
+        .collect();
+    let gaps = GAP * head.len().saturating_sub(1);
+    let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
+    for at in [head.len().saturating_sub(1), 0] {
+        let (Some(wide), Some(title)) = (widths.get(at), head.get(at)) else { continue };
+        let narrow = wide.saturating_sub(over).max(title.len());
+        over = over.saturating_sub(wide - narrow);
+        for cell in rows.iter_mut().filter_map(|row| row.get_mut(at)) {
+            *cell = cut(cell, narrow);
+        }
+    }
+    let text = table(head, rows);
+    text.lines().map(|line| cut(line, width) + "\n").collect()
+}
+
+/// A text in lines of so many columns, broken between words; the last of `most` lines is cut.
+pub fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let longer = lines.last().map(|line| line.chars().count() + 1 + word.chars().count());
+        if longer.is_some_and(|longer| longer <= width)
+            && let Some(line) = lines.last_mut()
+        {
+            line.extend([" ", word]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    if lines.len() > most {
+        let rest = lines.split_off(most.saturating_sub(1)).join(" ");
+        lines.push(rest);
+    }
+    lines.iter().map(|line| cut(line, width)).collect()
+}
+
+/// Bytes in the largest unit of which there is one: `80.1 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
 }
 
 /// Texts of others, without what would move a terminal's cursor.

@@ -45,6 +45,16 @@ pub fn is_of_painting(sequence: &[u8]) -> bool {
     code.is_some_and(|code| code == b"0" || STATES.iter().any(|(_, colour)| colour.as_bytes() == code))
 }
 
+/// Columns of a terminal: those that COLUMNS says, or else those that it has. `None`: it is none, and nothing is cut there.
+pub fn width(stream: &impl IsTerminal) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let measured = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    said.or_else(measured).filter(|columns| *columns > 0)
+}
+
 /// Whether to use colours: on a terminal, unless `NO_COLOR` is set to anything (no-color.org) or the terminal is dumb.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

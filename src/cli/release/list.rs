@@ -1,6 +1,6 @@
 //! `choirmaster release list`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use jiff::Timestamp;
 
@@ -12,6 +12,8 @@ use crate::cli::{
 use protocol::api::ReleaseLine;
 
 /// List releases, newest first.
+///
+/// PROGRESS counts agents that have ended. On a terminal lines are cut to its width; release show has all of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  choirmaster release list --state Running\n  \
                         choirmaster release list --function sieve --json | jq -r '.[].id'")]
@@ -74,24 +76,22 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
 }
 
 fn text(releases: &[ReleaseLine]) -> String {
-    terminal::painted(&plain(releases), terminal::colours(&std::io::stdout()))
+    let out = io::stdout();
+    terminal::painted(&plain(releases, terminal::width(&out)), terminal::colours(&out))
 }
 
-fn plain(releases: &[ReleaseLine]) -> String {
+/// Without reasons and what each waits for: `release show` has those.
+fn plain(releases: &[ReleaseLine], width: Option<usize>) -> String {
     let now = Timestamp::now();
     let rows = releases.iter().map(|line| {
         let release = &line.release;
-        let counts = &release.counts;
         vec![
             release.id.clone(),
-            super::progress::state(release),
-            format!("{}/{}", counts.done + counts.failed_status, counts.participants),
-            counts.succeeded.to_string(),
-            show::subjects(&release.functions, ","),
-            show::ago(Some(&release.submitted), now),
-            show::between(release.started.as_deref(), release.ended.as_deref(), now),
+            release.state.clone(),
+            super::progress::part(line.progress),
+            show::between(Some(&release.submitted), None, now),
             release.name.clone(),
         ]
     });
-    show::table(&["ID", "STATE", "OVER", "SUCCEEDED", "CHANGES", "SUBMITTED", "TOOK", "NAME"], rows)
+    show::table_within(width, &["ID", "STATE", "PROGRESS", "AGE", "NAME"], rows.collect())
 }

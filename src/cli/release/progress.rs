@@ -1,7 +1,12 @@
 //! A release in one line.
 
 use crate::cli::show::{counted, one_line, short_ids};
-use protocol::api::{AgentCounts, Release, ReleaseCounts};
+use protocol::api::{AgentCounts, Progress, Release, ReleaseCounts};
+
+/// Agents that have ended, of all: `12/20`.
+pub fn part(progress: Progress) -> String {
+    format!("{}/{}", progress.ended, progress.of)
+}
 
 /// Its state, with the reason where it has one.
 pub fn state(release: &Release) -> String {

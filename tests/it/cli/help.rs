@@ -24,6 +24,8 @@ fn the_help_names_every_command() {
       plan          Show who would take part in a release and in which wave, and why the others would
                     not
       analyse       Judge a canary against a baseline, on samples in files
+      status        Show how the manager stands: what somebody has to look at, the most urgent first,
+                    and the command that helps
       release       Submit, watch and steer releases
       canary        Look at canaries of registered releases
       children      Look at the children, and decide what they take part in
@@ -53,7 +55,8 @@ fn the_help_names_every_command() {
     Try it: choirmaster demo
 
     Exit codes: 0 done, 1 the caller's fault, 2 the program's or the manager's;
-    release watch and release submit --wait also tell how the release ended.
+    release watch and release submit --wait also tell how the release ended, status whether
+    something is urgent.
     "#);
 }
 
@@ -105,6 +108,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "analyse",
         "children",
         "deployments",
+        "status",
         "audit",
         "environment",
         "target-group",
@@ -122,6 +126,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
     for verb in ["submit", "watch"] {
         assert!(help(&["release", verb, "--help"]).contains("3 DoneWithFailures"), "{verb}");
     }
+    assert!(help(&["status", "--help"]).contains("Exit codes: 0 nothing is urgent, 3 something is"));
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod samples;
 mod scipy;
 mod serve;
 mod show;
+mod status;
 mod stream;
 mod tenant;
 mod terminal;

@@ -17,6 +17,7 @@ pub async fn said(world: &World, folder: &Path, args: &[&str]) -> String {
     let mut text = if code(&output) == 0 { out(&output) } else { out(&output) + &err(&output) };
     for age in 1..60 {
         text = text.replace(&format!(" {age}s ago"), " 0s ago");
+        text = text.replace(&format!("  {:<3}  ", format!("{age}s")), "  0s   ");
     }
     let is_told = |line: &&str| {
         let line = line.trim_start();
@@ -202,8 +203,8 @@ async fn a_release_of_a_service_reads_as_one() {
       choirmaster release watch checkout-42 shows how it goes
     (0)
     $ release list
-    ID           STATE    OVER  SUCCEEDED  CHANGES           SUBMITTED  TOOK  NAME
-    checkout-42  Planned  0/0   0          service checkout  0s ago           Checkout, version 42
+    ID           STATE    PROGRESS  AGE  NAME
+    checkout-42  Planned  0/0       0s   Checkout, version 42
     (0)
     $ release show checkout-42
     checkout-42  Checkout, version 42

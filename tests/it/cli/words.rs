@@ -188,6 +188,12 @@ fn states_have_colours_on_a_terminal_that_wants_them_and_nowhere_else() {
         let args = command.split(' ').chain(["--url", &manager.url]);
         assert!(!out(&run(folder.path(), args)).contains('\u{1b}'));
     }
+    // A terminal is as wide as it says, and what is no terminal has no end.
+    let narrow = [url, ("NO_COLOR", "1"), ("COLUMNS", "60")];
+    let cut = on_a_terminal(folder.path(), &narrow, "release list");
+    assert!(cut.lines().all(|line| line.chars().count() <= 60) && cut.contains('…'), "{cut}");
+    let whole = out(&run(folder.path(), ["release", "list", "--url", &manager.url]));
+    assert!(whole.contains("  Canary of the sieve, 5 percent\n"), "{whole}");
 }
 
 #[test]
