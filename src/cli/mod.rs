@@ -21,6 +21,7 @@ pub mod deployments;
 pub mod failure;
 #[cfg(feature = "manager")]
 pub mod fleet;
+pub mod guess;
 pub mod intent;
 pub mod logging;
 pub mod outcome;
@@ -169,6 +170,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = guess::answered(error, &Cli::command(), &arguments);
             // Help and version come this way too, and go to stdout. A closed terminal is no reason to complain.
             let _ = error.print();
             return ExitCode::from(u8::from(error.use_stderr()));

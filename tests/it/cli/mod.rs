@@ -5,6 +5,7 @@ mod analyse;
 mod demo;
 mod diff;
 mod documented;
+mod guesses;
 mod help;
 mod intent;
 mod original;
