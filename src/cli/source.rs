@@ -85,6 +85,26 @@ impl Source {
         Ok(Self { file, text, functions })
     }
 
+    /// The id of the release.
+    pub fn id(&self) -> Result<String, Unfound> {
+        str::from_utf8(&self.text).ok().and_then(language::id_of).ok_or_else(|| self.without_id())
+    }
+
+    /// The same under another id.
+    pub fn with_id(self, id: &str) -> Result<Self, Failure> {
+        let text = str::from_utf8(&self.text).ok().and_then(|text| language::with_id(text, id));
+        let text = text.ok_or_else(|| self.without_id())?;
+        Ok(Self { text: text.into_bytes(), ..self })
+    }
+
+    fn without_id(&self) -> Unfound {
+        let fix = match canary_releases::kind_of(&self.text) {
+            Some(_) => "it is a manifest, so write another name into it",
+            None => "write `id: NEW` on a line of its own",
+        };
+        Unfound::NoId { file: self.file.clone(), fix }
+    }
+
     /// What is to be sent of the functions: the zip as it is, or one of the folders that the strategy names; `None`:
     /// the manager has them.
     pub fn archive(&self) -> Result<Option<Vec<u8>>, Failure> {
@@ -132,6 +152,8 @@ pub enum Unfound {
          manager with --functions-of-manager", folder = .folder.display()
     )]
     Missing { folder: PathBuf },
+    #[error("{file} has no id that can be replaced: {fix}")]
+    NoId { file: String, fix: &'static str },
     #[error(
         "the functions of {file} could be {}: say which with --functions ZIP|DIR, or --functions-of-manager",
         .found.iter().map(Functions::name).collect::<Vec<_>>().join(", or ")

@@ -310,6 +310,8 @@ fn title(kind: &str) -> Option<&'static str> {
         "conflict" => "Unfinished releases are in the way",
         "wrong-state" => "Not in this state",
         "held-above" => "The manager above decides",
+        "changed-since" => "A later release changed the same",
+        "not-kept" => "It is not kept any more",
         "changed" => "The release has changed since",
         "nothing-to-retry" => "Nothing to retry",
         "no-part" => "No part in the release",

@@ -90,6 +90,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/releases/{id}/resume", Any(STEER)),
     route("POST", "/api/v1/releases/{id}/abort", Any(STEER)),
     route("POST", "/api/v1/releases/{id}/retry", Any(STEER)),
+    route("POST", "/api/v1/releases/{id}/rollback", Any(STEER)),
     route("POST", "/api/v1/releases/{id}/extend", Any(STEER)),
     route("POST", "/api/v1/releases/{id}/extend-analysis", Any(STEER)),
     route("POST", "/api/v1/releases/{id}/stages/{stage}/end", Any(STEER)),

@@ -25,6 +25,33 @@ impl Strategy {
         path
     }
 
+    /// The variation of a service, a subject, that serves alone once the stages have led to the roll-out: the one that has most beside the
+    /// stable one in the last of its stages. `None`: several stages may be the last, and not all lead to the same.
+    #[must_use]
+    pub fn winner_of(&self, service: usize) -> Option<usize> {
+        let may_be_last = |at: &usize| {
+            let path = self.success_path_from(*at);
+            let ends = path.last().and_then(|last| self.stages.get(*last));
+            let is_followed = path
+                .iter()
+                .skip(1)
+                .filter_map(|at| self.stages.get(*at))
+                .any(|stage| stage.subject == service);
+            let fails_well = self.next(*at, false) == Action::Rollout;
+            fails_well || !is_followed && ends.is_some_and(|stage| stage.on_success == Action::Rollout)
+        };
+        let own = self.stages.iter().enumerate().filter(|(_, stage)| stage.subject == service);
+        let mut last = own.filter(|(at, _)| may_be_last(at)).map(|(_, stage)| stage.most());
+        let first = last.next().unwrap_or(1);
+        last.all(|other| other == first).then_some(first)
+    }
+
+    /// Whether any way through the stages leads to the roll-out.
+    #[must_use]
+    pub fn may_roll_out(&self) -> bool {
+        self.stages.iter().any(|stage| [stage.on_success, stage.on_failure].contains(&Action::Rollout))
+    }
+
     /// For each stage, whether some way leads to it.
     pub fn reachable(&self) -> Vec<bool> {
         let mut reached = vec![false; self.stages.len()];

@@ -29,10 +29,12 @@ mod parse;
 mod places;
 mod raw;
 mod reading;
+mod release_id;
 pub mod render;
 pub mod render_full;
 mod reporting;
 mod retry;
+mod rollback;
 mod rollout;
 mod rollout_templates;
 mod run;
@@ -62,7 +64,9 @@ pub use local::{LOCAL_SHARE, OF_WHOLE, part_of_the};
 pub use places::{TextPlaces, VersionPlace};
 pub use raw::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, MAX_STRATEGY_BYTES};
 pub use reading::MAX_NAME_BYTES;
+pub use release_id::{id_of, with_id};
 pub use retry::Retry;
+pub use rollback::{ROLLBACK_OF, Rollback};
 pub use rollout::{
     Approval, ApprovalOf, LateJoiners, NO_CALLS, NoCalls, Notes, OnLimit, Order, OrderWord, Rollout, Untested,
 };

@@ -36,11 +36,39 @@ pub(super) enum NodeKind {
 }
 
 impl Node {
+    /// One that stands in no text, as the other two.
+    pub fn scalar(text: impl Into<String>) -> Self {
+        Self { at: At::START, kind: NodeKind::Scalar(text.into()) }
+    }
+
+    pub fn mapping<'k>(pairs: impl IntoIterator<Item = (&'k str, Self)>) -> Self {
+        let pairs = pairs.into_iter().map(|(key, value)| (Self::scalar(key), value));
+        Self { at: At::START, kind: NodeKind::Mapping(pairs.collect()) }
+    }
+
+    pub fn sequence(items: impl IntoIterator<Item = Self>) -> Self {
+        Self { at: At::START, kind: NodeKind::Sequence(items.into_iter().collect()) }
+    }
+
+    /// What a scalar says.
+    pub fn text(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Scalar(text) => Some(text),
+            NodeKind::Null | NodeKind::Sequence(_) | NodeKind::Mapping(_) => None,
+        }
+    }
+
     /// What a key of a mapping holds: the first of that name.
     pub fn child(&mut self, key: &str) -> Option<&mut Self> {
         let NodeKind::Mapping(pairs) = &mut self.kind else { return None };
-        let is_key = |name: &Self| matches!(&name.kind, NodeKind::Scalar(name) if name == key);
-        pairs.iter_mut().find(|(name, _)| is_key(name)).map(|(_, value)| value)
+        pairs.iter_mut().find(|(name, _)| name.text() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// Takes these keys out of a mapping.
+    pub fn remove(&mut self, keys: &[&str]) {
+        if let NodeKind::Mapping(pairs) = &mut self.kind {
+            pairs.retain(|(name, _)| !name.text().is_some_and(|name| keys.contains(&name)));
+        }
     }
 
     /// Those of a sequence; none of anything else.

@@ -141,6 +141,13 @@ impl Stage {
         }
     }
 
+    /// Of a service the variation that gets most beside the stable one; of equals the first.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        let beside = self.shares.iter().enumerate().skip(1).rev();
+        beside.max_by_key(|(_, share)| **share).map_or(1, |(at, _)| at)
+    }
+
     /// The same stage with another share for the one variation beside the stable one, in units of 0.01 %. `None`: it doesn't share calls among
     /// two variations, or that is more than all.
     #[must_use]

@@ -30,10 +30,10 @@ pub struct Common {
     json: bool,
 }
 
-/// Take back what a release tries, or what it rolled out last, whether or not the manager can be reached
+/// Roll back what a release tries, or what it rolled out last, whether or not the manager can be reached
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: choirmaster agent undo sieve --why 'customers complain'")]
-pub struct Undo {
+#[command(after_help = "Example: choirmaster agent rollback sieve --why 'customers complain'")]
+pub struct Rollback {
     /// Of this function alone; without it, of all
     #[arg(value_name = "FUNCTION")]
     function: Option<String>,
@@ -120,7 +120,7 @@ pub async fn status(common: &Common, out: &mut impl Write) -> Result<u8, Failure
     Ok(0)
 }
 
-pub async fn undo(args: &Undo, out: &mut impl Write) -> Result<u8, Failure> {
+pub async fn rollback(args: &Rollback, out: &mut impl Write) -> Result<u8, Failure> {
     let undo = form::Undo { function: args.function.clone(), why: args.why.clone() };
     let undone: Undone =
         args.common.client().ask(Method::POST, "/undo", body(&undo)?, CARRY_OUT + CARRY_OUT / 10).await?;

@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(20);
     choirmaster agent --manager https://choir.example.org --at 52.52,13.405\n  \
     choirmaster agent functions add sieve fns/sieve_base    # serves it, at /sieve of the proxy\n  \
     choirmaster agent status\n  \
-    choirmaster agent undo sieve --why 'customers complain'\n  \
+    choirmaster agent rollback sieve --why 'customers complain'\n  \
     choirmaster agent logs sieve --new"
 )]
 pub struct Args {
@@ -118,7 +118,8 @@ struct Serve {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(ask::Common),
-    Undo(ask::Undo),
+    #[command(visible_alias = "undo")]
+    Rollback(ask::Rollback),
     #[command(subcommand)]
     Functions(ask::Functions),
     Logs(ask::Logs),
@@ -154,7 +155,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
     match args.command {
         None => serve(&args.serve).await,
         Some(Command::Status(common)) => ask::status(&common, out).await,
-        Some(Command::Undo(undo)) => ask::undo(&undo, out).await,
+        Some(Command::Rollback(rollback)) => ask::rollback(&rollback, out).await,
         Some(Command::Functions(functions)) => ask::functions(&functions, out).await,
         Some(Command::Logs(logs)) => ask::logs(&logs, out).await,
     }

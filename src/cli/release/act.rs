@@ -72,6 +72,9 @@ pub struct Promote {
     /// Open only what comes next, be it a wave, a stage or an approval; what is behind it waits as before
     #[arg(long, conflicts_with = "variation")]
     to_gate: bool,
+    /// Open all that is left, which is what happens without it, too
+    #[arg(long, conflicts_with_all = ["variation", "to_gate"])]
+    full: bool,
 }
 
 /// Take in the children that could take part and were not there when a release started
@@ -160,7 +163,7 @@ pub async fn promote(args: &Promote, out: &mut impl Write) -> Result<u8, Failure
     let path = ["api", "v1", "releases", id, "promote"];
     let (done, query) = match &args.variation {
         None if args.to_gate => (format!("{id}: what came next is open"), Some(("to", "gate"))),
-        None => (format!("{id}: everything is open"), None),
+        None => (format!("{id}: everything is open"), args.full.then_some(("to", "all"))),
         Some(variation) => {
             (format!("{id}: {variation} is promoted"), Some(("variation", variation.as_str())))
         }

@@ -7,6 +7,7 @@ mod import;
 mod list;
 mod live;
 pub mod progress;
+mod rollback;
 mod show;
 pub(super) mod submit;
 mod watch;
@@ -36,6 +37,8 @@ enum Command {
     Pause(act::Pause),
     Resume(act::Resume),
     Abort(act::Abort),
+    #[command(visible_alias = "undo")]
+    Rollback(rollback::Args),
     Approve(act::Approve),
     Promote(act::Promote),
     Extend(act::Extend),
@@ -50,7 +53,7 @@ impl Args {
     /// What the command draws.
     pub(super) fn passes(&self) -> Passes {
         match self.command {
-            Command::Submit(_) | Command::Watch(_) => Passes::Drawings,
+            Command::Submit(_) | Command::Watch(_) | Command::Rollback(_) => Passes::Drawings,
             Command::List(_) | Command::Show(_) => Passes::Colours,
             Command::Import(_)
             | Command::Diff(_)
@@ -80,6 +83,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::Pause(args) => act::run(&args.target, "pause", "paused", out).await,
         Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,
         Command::Abort(args) => act::run(&args.target, "abort", "aborted", out).await,
+        Command::Rollback(args) => rollback::run(&args, out).await,
         Command::Approve(args) => act::run(&args.target, "approve", "approved", out).await,
         Command::Promote(args) => act::promote(&args, out).await,
         Command::Extend(args) => act::run(&args.target, "extend", "extended", out).await,

@@ -17,6 +17,7 @@ use crate::cli::{
     show,
     source::{self, Source, SourceSpec},
 };
+use model::ReleaseId;
 use protocol::api::{Diagnostic, Submitted};
 
 /// Submit a release.
@@ -32,6 +33,7 @@ use protocol::api::{Diagnostic, Submitted};
     choirmaster release submit releases/22                 release.yml and fns.zip in there\n  \
     choirmaster release submit canary.yml --functions . --wait\n  \
     choirmaster release submit canary.yml --functions fns.zip --json\n  \
+    choirmaster release submit canary.yml --again          once more, as canary-2\n  \
     choirmaster release submit checkout-2.yml              creates, adopts or deprecates a canary\n\n{}", outcome::HELP))]
 pub struct Args {
     /// The strategy, or a folder that holds release.yml and fns.zip; - reads standard input
@@ -39,6 +41,12 @@ pub struct Args {
     file: String,
     #[command(flatten)]
     wanted: SourceSpec,
+    /// Submit it under this id, whatever id the file has
+    #[arg(long, value_name = "NEW", value_parser = release_id)]
+    id: Option<String>,
+    /// Submit it once more, although its id is taken: as ID-2, or with the next number that is free
+    #[arg(long, conflicts_with = "id")]
+    again: bool,
     /// Don't start it until somebody resumes it
     #[arg(long, conflicts_with = "wait")]
     no_start: bool,
@@ -59,7 +67,12 @@ pub struct Args {
 
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
-    let source = Source::find(&args.file, &args.wanted)?;
+    let mut source = Source::find(&args.file, &args.wanted)?;
+    if args.again {
+        source = once_more(&client, source).await?;
+    } else if let Some(id) = &args.id {
+        source = source.with_id(id)?;
+    }
     let archive = source.archive()?;
     let how = How { dry_run: args.dry_run, no_start: args.no_start, noted: &args.noted };
     let submitted = match send(&client, &source, archive, how).await {
@@ -84,6 +97,36 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     }
     out.flush()?;
     follow(&client, &submitted.id, OutputForm::choose(args.json, false), out).await
+}
+
+/// An id that a release may have.
+pub(super) fn release_id(text: &str) -> Result<String, String> {
+    ReleaseId::parse(text).map(|id| id.to_string()).map_err(|error| error.to_string())
+}
+
+/// Most runs of one file that `--again` tells apart.
+const MAX_RUNS: u32 = 1_000;
+
+/// The same under an id that is free: its own, or that with the first number.
+async fn once_more(client: &Client, source: Source) -> Result<Source, Failure> {
+    let own = source.id()?;
+    for number in 1..=MAX_RUNS {
+        let id = if number == 1 { own.clone() } else { format!("{own}-{number}") };
+        if !is_taken(client, &id).await? {
+            return source.with_id(&id);
+        }
+    }
+    Err(Failure::user(format!("{own} has run {MAX_RUNS} times: name an id of your own with --id NEW")))
+}
+
+async fn is_taken(client: &Client, id: &str) -> Result<bool, CallError> {
+    match client.get::<serde_json::Value>(&["api", "v1", "releases", id], &[]).await {
+        Ok(_) => Ok(true),
+        Err(CallError::Refused(problem)) if problem.kind.ends_with("/unknown-release") => Ok(false),
+        // It went up, under this id.
+        Err(CallError::Refused(problem)) if problem.kind.ends_with("/forwarded") => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// A refusal, with the faults of the strategy if it is for them.
@@ -143,7 +186,7 @@ fn is_registration(source: &Source) -> bool {
 
 /// What became of a submission, for people.
 fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
-    let Submitted { id, created, dry_run, participants, excluded, waits_for, forwarded_to, .. } = submitted;
+    let Submitted { id, created, dry_run, participants, forwarded_to, .. } = submitted;
     if let Some(changed) = &submitted.changed {
         let mark = if *dry_run { " (dry run)" } else { "" };
         let mut text = format!("{id}{mark}: {changed}\n");
@@ -161,12 +204,9 @@ fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
         (_, false) => format!("{id} is there already, with the same content: {children}\n"),
         (false, true) => format!("{id} is submitted: {children}\n"),
     };
-    text.extend(excluded.iter().map(|(reason, count)| {
-        let children = show::counted((*count).into(), "child does not", "children do not");
-        format!("  {children}: {}\n", show::one_line(reason))
-    }));
-    if !waits_for.is_empty() {
-        text.extend([format!("  it waits for {}\n", waits_for.join(", "))]);
+    text.push_str(&outlook(submitted));
+    if !created && canary_releases::kind_of(&source.text).is_none() {
+        text.push_str("  --again submits it once more, under another id\n");
     }
     let above = forwarded_to.as_ref().map(|to| show::one_line(to));
     if let Some(to) = &above {
@@ -181,6 +221,19 @@ fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
     if !dry_run && *created {
         let at = above.map_or_else(String::new, |to| format!(" --url {to}"));
         text.extend([format!("  choirmaster release watch {id}{at} shows how it goes\n")]);
+    }
+    text
+}
+
+/// Who takes no part, and what it waits for; a line each.
+pub(super) fn outlook(submitted: &Submitted) -> String {
+    let mut text = String::new();
+    text.extend(submitted.excluded.iter().map(|(reason, count)| {
+        let children = show::counted((*count).into(), "child does not", "children do not");
+        format!("  {children}: {}\n", show::one_line(reason))
+    }));
+    if !submitted.waits_for.is_empty() {
+        text.extend([format!("  it waits for {}\n", submitted.waits_for.join(", "))]);
     }
     text
 }

@@ -177,7 +177,10 @@ pub enum Refusal {
     #[error("a child reports InProgress, SuccessWaiting, Completed, Failure or Error, not {0}")]
     NotAReport(model::StageStatus),
 
-    #[error("release {0} exists with another content: choose another id")]
+    #[error(
+        "release {0} exists with another content: choose another id (release submit --again takes the next one that is free, --id NEW \
+         the one that you name)"
+    )]
     IdTaken(ReleaseId),
     #[error("there is a workflow {0} already: stop it first, or choose another name")]
     WorkflowTaken(String),

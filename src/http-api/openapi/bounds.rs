@@ -14,7 +14,7 @@ use crate::{
 use ab_releases::Status;
 use domain::release::state::ReleaseState;
 use engine::questions::releases::Sort;
-use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, Outcome, traffic::RouterPhase};
+use model::{ChildKind, ChildStatus, MAX_OFFER_ID_LEN, MAX_RELEASE_ID_LEN, Outcome, traffic::RouterPhase};
 use protocol::child::{MAX_HISTOGRAM_CALLS, MAX_LABEL_BYTES};
 
 /// Durations: whole numbers with units.
@@ -44,6 +44,9 @@ const AREA: &str = "^-?[0-9]{1,3}(\\.[0-9]{1,15})?(,-?[0-9]{1,3}(\\.[0-9]{1,15})
 
 /// Four numbers of degrees.
 const BOX: &str = "^(-?[0-9]{1,3}(\\.[0-9]{1,15})?(,-?[0-9]{1,3}(\\.[0-9]{1,15})?){3})?$";
+
+/// Ids of releases.
+const RELEASE_ID: &str = "^[A-Za-z0-9._~-]+$";
 
 /// Entity tags in their quotes, or `*`; none at all match nothing.
 const TAGS: &str = "^(\\*|(W/)?\"[!#-+\\u002d-\\u007e]*\"(,(W/)?\"[!#-+\\u002d-\\u007e]*\"){0,15})?$";
@@ -85,6 +88,7 @@ fn of(name: &str, operation: &str) -> Option<Value> {
         ("columns", "show_map_cells" | "show_release_map_cells") => json!({"minimum": 1, "maximum": 60}),
         ("box", _) => json!({"pattern": BOX}),
         ("If-Match", _) => json!({"pattern": TAGS}),
+        ("new_id", "roll_back_release") => json!({"pattern": RELEASE_ID, "maxLength": MAX_RELEASE_ID_LEN}),
         ("to", "promote_release") => json!({"enum": ["all", "gate"]}),
         ("number", "show_router_order") => json!({"minimum": 0}),
         ("after", "list_releases") => json!({"pattern": WINDOW}),

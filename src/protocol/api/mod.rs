@@ -9,6 +9,7 @@ mod listed;
 mod map;
 mod plan;
 mod status;
+mod rollback;
 mod tenant;
 mod traffic;
 mod tree;
@@ -26,6 +27,7 @@ pub use self::plan::{
 pub use self::status::{
     CheckedChildren, CheckedRouters, ManagerStatus, OpenReleases, ParentStatus, StatusItem, StoreStatus,
 };
+pub use self::rollback::{PutBack, ReleaseRollback};
 pub use self::tenant::{NewLimits, NewTenant, Tenant, TenantLimits, TenantRoom, TenantUser};
 pub use self::traffic::{
     CountedCalls, DrainedVariation, OrderRequest, ReleaseTraffic, RetireRequest, RouteBackend, RouteConfig,

@@ -141,7 +141,8 @@ pub(in crate::release) fn is_abortable(release: &Release) -> Result<bool, NoRepl
             Ok(false)
         }
         ReleaseState::Over { .. } => {
-            Err(wrong(release, "what is over can't be aborted; release the old version"))
+            let why = "what is over can't be aborted; release rollback puts back what ran before";
+            Err(wrong(release, why))
         }
     }
 }

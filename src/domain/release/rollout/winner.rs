@@ -67,7 +67,7 @@ impl Release {
         }
         let service = (!self.strategy.services.is_empty()).then_some(self.strategy.functions.len())?;
         let own = self.strategy.stages.iter().filter(|stage| stage.subject == service);
-        let mut last = own.filter(|stage| stage.on_success == Action::Rollout).map(most);
+        let mut last = own.filter(|stage| stage.on_success == Action::Rollout).map(Stage::most);
         let first = last.next()?;
         last.all(|other| other == first).then_some(first)
     }
@@ -126,10 +126,4 @@ impl Release {
         let is_last = stage.is_some_and(|stage| stage.on_success == Action::Rollout);
         is_last && assignment.stage_status >= StageStatus::ShouldEnd
     }
-}
-
-/// The variation that has most beside the stable one; of equals the first.
-fn most(stage: &Stage) -> usize {
-    let beside = stage.shares.iter().enumerate().skip(1).rev();
-    beside.max_by_key(|(_, share)| **share).map_or(1, |(at, _)| at)
 }

@@ -386,8 +386,8 @@ fn busy(other: &str) -> Diagnostic {
     warning("router-busy", message)
 }
 
-/// About a manifest as a whole.
-fn warning(code: &str, message: String) -> Diagnostic {
+/// About a text as a whole.
+pub(super) fn warning(code: &str, message: String) -> Diagnostic {
     Diagnostic {
         severity: "warning".to_owned(),
         code: code.to_owned(),

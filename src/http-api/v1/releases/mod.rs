@@ -24,6 +24,7 @@ mod promote;
 mod resume;
 mod retry;
 mod retry_child;
+mod rollback;
 mod show;
 mod skip_child;
 mod skip_stage;
@@ -54,6 +55,7 @@ pub fn router() -> OpenApiRouter<Context> {
         .routes(routes!(skip_child::handle))
         .routes(routes!(retry_child::handle))
         .routes(routes!(retry::handle))
+        .routes(routes!(rollback::handle))
         .routes(routes!(end_stage::handle))
         .routes(routes!(skip_stage::handle))
         .route_layer(DefaultBodyLimit::max(MAX_ACTION_BODY_BYTES))

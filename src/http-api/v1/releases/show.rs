@@ -126,7 +126,7 @@ pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Pro
 }
 
 /// Of a release that went up is said where it went.
-fn unknown(ctx: &Context, id: &str) -> Problem {
+pub(super) fn unknown(ctx: &Context, id: &str) -> Problem {
     let Some(to) = ctx.view().pointers.get(id) else { return Problem::unknown_release(id) };
     let detail = format!(
         "release {id} reaches beyond this manager's area and was handed to {to}; no child below this one takes part so \

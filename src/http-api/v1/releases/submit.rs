@@ -6,7 +6,7 @@ use axum::{
     Extension, Json,
     extract::{Request, State},
     http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -163,9 +163,14 @@ pub(super) async fn submit_prepared(
 
 /// The answer to a submission, with the place of the release.
 pub(super) fn answered(status: StatusCode, body: Submitted) -> Response {
-    let location = HeaderValue::try_from(format!("/api/v1/releases/{}", body.id));
-    let location = location.ok().filter(|_| !body.dry_run);
-    let mut response = (status, Json(body)).into_response();
+    let place = (!body.dry_run).then(|| body.id.clone());
+    placed(place.as_deref(), (status, Json(body)))
+}
+
+/// An answer with the place of the release of this id, if there is one.
+pub(super) fn placed(id: Option<&str>, answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
+    let location = id.and_then(|id| HeaderValue::try_from(format!("/api/v1/releases/{id}")).ok());
     if let Some(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
