@@ -120,7 +120,8 @@ async fn what_the_manager_above_says_is_told_and_nothing_is_kept() {
     root.submit(&strategy("wide")).await.ok();
     let middle = below(&url(&root)).await;
     let taken = middle.submit(&for_box("wide", 13.0, 16.0)).await;
-    let expected = "409 /problems/forward: the manager above refuses it: release wide exists with another content: choose another id";
+    let expected = "409 /problems/forward: the manager above refuses it: release wide exists with another content: choose another id (release \
+        submit --again takes the next one that is free, --id NEW the one that you name)";
     assert_eq!(taken.problem(), expected);
     assert_eq!(
         state(&middle, "wide").await.problem(),

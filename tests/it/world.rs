@@ -288,7 +288,8 @@ impl World {
         self.run_stage(child, &format!("{release}.rollout"), ROLLOUT_STAGE).await;
     }
 
-    async fn run_stage(&self, child: &str, offer: &str, stage: &str) {
+    /// Takes a child through a stage of an offer.
+    pub async fn run_stage(&self, child: &str, offer: &str, stage: &str) {
         self.poll(child).await;
         self.fetch(child, offer).await.ok();
         self.report(child, offer, stage, 2).await.ok();

@@ -22,8 +22,10 @@ mod pages;
 mod properties;
 #[path = "../shared/reference.rs"]
 mod reference;
+mod release_id;
 mod render;
 mod retry;
+mod rollback;
 mod runs;
 mod samples;
 mod schema;

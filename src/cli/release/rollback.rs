@@ -17,9 +17,9 @@ use crate::cli::{
 };
 use protocol::api::ReleaseRollback;
 
-/// Put back what ran before a release that is over, by a release of its own
+/// Put back what ran before a release that is over
 ///
-/// It shows first what is put back, and asks. Each child goes back to the base version as soon as it has started it, whatever
+/// That is done by a release of its own. It shows first what is put back, and asks. Each child goes back to the base version as soon as it has started it, whatever
 /// the others do; --like has it go through the stages of the release instead. A release that is not over is ended with
 /// `release abort`.
 #[derive(Debug, clap::Args)]

@@ -99,6 +99,12 @@ async fn a_canary_is_created_adopted_and_is_the_release_then() {
         release
     };
     assert_eq!(rest(after), rest(before), "nothing else has changed");
+    // What is registered would not go back with it.
+    let refused = player.world.post("/api/v1/releases/checkout-2/rollback", &json!({})).await.problem();
+    assert!(
+        refused.starts_with("409 /problems/wrong-state: release checkout-2 is a canary that was adopted, and shop is registered"),
+        "{refused}"
+    );
 
     // What serves now is what the next one begins with.
     player.world.submit(&shop(2, &[1, 2, 3])).await.ok();

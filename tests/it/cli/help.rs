@@ -80,6 +80,7 @@ fn the_help_of_release_names_every_verb() {
       resume           Let a paused release go on
       abort            End a release and bring every child that may run the new version back to the base
                        version
+      rollback         Put back what ran before a release that is over [alias: undo]
       approve          Say yes to the wave, the stage or the roll-out that a release waits for
       promote          Open what is left of waves, stages, soaks and approvals, or only what comes next
       extend           Take in the children that could take part and were not there when a release
@@ -123,7 +124,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
     ] {
         assert!(help(&[command, "--help"]).contains("Usage: choirmaster"), "{command}");
     }
-    for verb in ["submit", "watch"] {
+    for verb in ["submit", "watch", "rollback"] {
         assert!(help(&["release", verb, "--help"]).contains("3 DoneWithFailures"), "{verb}");
     }
     assert!(help(&["status", "--help"]).contains("Exit codes: 0 nothing is urgent, 3 something is"));

@@ -162,7 +162,7 @@ async fn actions_of_archived_release_are_still_reported() {
     let abort = action(&world, "a", "abort").await;
     assert_eq!(
         abort["why"],
-        "release a is DoneWithFailures: what is over can't be aborted; release the old version"
+        "release a is DoneWithFailures: what is over can't be aborted; release rollback puts back what ran before"
     );
     assert_eq!(world.get("/api/v1/releases/b/actions").await.status, 404);
     world.stop().await;

@@ -22,6 +22,7 @@ mod protocol;
 mod registering;
 mod releases;
 mod rests;
+mod rollback;
 mod slow;
 mod status;
 mod steering;

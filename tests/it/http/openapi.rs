@@ -100,6 +100,7 @@ async fn every_operation_of_the_document_is_a_route() {
     POST /api/v1/releases/{id}/promote
     POST /api/v1/releases/{id}/resume
     POST /api/v1/releases/{id}/retry
+    POST /api/v1/releases/{id}/rollback
     POST /api/v1/releases/{id}/stages/{stage}/end
     POST /api/v1/releases/{id}/stages/{stage}/skip
     GET /api/v1/releases/{id}/strategy

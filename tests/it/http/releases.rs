@@ -150,7 +150,7 @@ async fn actions_that_the_state_does_not_allow_are_refused_and_repeats_are_not()
     409 /problems/unknown-stage: a has no stage "other"
     409 /problems/nothing-to-retry: no child of release a can be retried
     409 /problems/wrong-state: release a is DoneWithFailures: only a running release can be paused
-    409 /problems/wrong-state: release a is DoneWithFailures: what is over can't be aborted; release the old version
+    409 /problems/wrong-state: release a is DoneWithFailures: what is over can't be aborted; release rollback puts back what ran before
     "#);
     for path in ["/api/v1/releases/x", "/api/v1/releases/x/children", "/api/v1/releases/x/strategy"] {
         assert_eq!(world.get(path).await.problem(), "404 /problems/unknown-release: release x is not known");
@@ -181,7 +181,7 @@ async fn lists_come_in_pages_and_filters_are_checked() {
         refused += &format!("{}\n", answer.problem());
     }
     insta::assert_snapshot!(refused, @"
-    409 /problems/wrong-state: release r1 is NoParticipants: what is over can't be aborted; release the old version
+    409 /problems/wrong-state: release r1 is NoParticipants: what is over can't be aborted; release rollback puts back what ran before
     409 /problems/wrong-state: release r1 is NoParticipants: only a running release can be paused
     409 /problems/wrong-state: release r1 is NoParticipants: nobody took part; submit it again once there are children for it
     ");

@@ -40,7 +40,7 @@ async fn the_same_id_and_content_is_the_same_release_and_another_content_is_refu
     let again = world.submit(&format!("# a comment\n{}", strategy("a"))).await;
     assert_eq!((again.status, again.json()["created"].as_bool()), (200, Some(false)));
     let other = world.submit(&strategy("a").replace("\"<0.02\"", "\"<0.03\"")).await;
-    insta::assert_snapshot!(other.problem(), @"409 /problems/id-taken: release a exists with another content: choose another id");
+    insta::assert_snapshot!(other.problem(), @"409 /problems/id-taken: release a exists with another content: choose another id (release submit --again takes the next one that is free, --id NEW the one that you name)");
     // Other functions under the same strategy are another content too.
     let other = multipart(&world, &strategy("a"), Some(functions())).await;
     assert_eq!(other.status, 409);

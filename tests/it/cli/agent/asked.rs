@@ -131,7 +131,7 @@ fn what_an_agent_is_asked_reaches_it_and_its_answer_is_printed() {
     assert!(list.starts_with("FUNCTION  ROLE") && list.contains("\nsieve     base  100 %"), "{list}");
     assert_eq!(agent.ask(&["functions", "remove", "sieve"]), "sieve is served no longer\n");
     assert_eq!(
-        agent.ask(&["undo", "sieve", "--why", "customers complain"]),
+        agent.ask(&["rollback", "sieve", "--why", "customers complain"]),
         "sieve: the version before serves again\n"
     );
     agent.ask(&["undo"]);
@@ -172,7 +172,7 @@ fn what_is_wrong_is_said_with_what_to_do_and_no_order_comes_of_it() {
             &["status", "--control", "nowhere.sock"],
             &["no agent answers on nowhere.sock", "choirmaster agent"],
         ),
-        (&["undo", "--nothing"], &["Usage: choirmaster agent undo"]),
+        (&["rollback", "--nothing"], &["Usage: choirmaster agent rollback"]),
     ] {
         std::fs::write(agent.folder.path().join("file"), "").unwrap();
         let said = agent.refused(args);

@@ -132,8 +132,8 @@ fn the_help_tells_what_to_begin_with() {
     Commands:
       status     Show how the agent stands: manager, proxy, functions and their versions, the release in
                  hand
-      undo       Take back what a release tries, or what it rolled out last, whether or not the manager
-                 can be reached
+      rollback   Roll back what a release tries, or what it rolled out last, whether or not the manager
+                 can be reached [alias: undo]
       functions  Decide which functions are served before any release of them
       logs       Show what a version of a function wrote, as far as it is kept
       help       Print this message or the help of the given subcommand(s)
@@ -210,7 +210,7 @@ fn the_help_tells_what_to_begin_with() {
       choirmaster agent --manager https://choir.example.org --at 52.52,13.405
       choirmaster agent functions add sieve fns/sieve_base    # serves it, at /sieve of the proxy
       choirmaster agent status
-      choirmaster agent undo sieve --why 'customers complain'
+      choirmaster agent rollback sieve --why 'customers complain'
       choirmaster agent logs sieve --new
     ");
     insta::assert_snapshot!(help(&["agent", "functions", "add", "--help"]), @r"
