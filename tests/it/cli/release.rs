@@ -269,7 +269,7 @@ fn a_release_that_is_led_is_steered_from_the_command_line() {
     said += &steer(&["skip-stage", "led", "Canary"]);
     said += &steer(&["skip-stage", "led", "Canary 5 Percent"]);
     said += &steer(&["promote", "led", "--to-gate", "--note", "seen enough"]);
-    said += &steer(&["promote", "led"]);
+    said += &steer(&["promote", "led", "--full"]);
     insta::assert_snapshot!(said.replace(child, "CHILD"), @r#"
     led: CHILD is taken out; it is AwaitingApproval (wave 2 of 2) now
     led: CHILD gets another attempt; it is AwaitingApproval (wave 2 of 2) now
@@ -282,6 +282,87 @@ fn a_release_that_is_led_is_steered_from_the_command_line() {
     assert_eq!(code(&run(folder.path(), ["release", "watch", "led", "--url", url])), 0);
     insta::assert_snapshot!(steer(&["promote", "led"]), @"error: release led is Done: only a release that runs can be promoted");
     insta::assert_snapshot!(steer(&["approve", "led"]), @"error: release led is Done: it does not wait for an approval");
+}
+
+#[test]
+fn a_release_that_is_over_is_rolled_back_and_its_file_runs_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, _fleet) = world(folder.path());
+    let url = served.url.as_str();
+    let release = |args: &[&str]| run(folder.path(), ["release"].iter().chain(args).chain(&["--url", url]));
+    let file = sample("canary.yml");
+    let good = release(&["submit", &file, "--wait"]);
+    assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));
+
+    // Without a terminal nobody is asked, and nothing happens.
+    let shown = release(&["rollback", "canary"]);
+    assert_eq!(
+        (code(&shown), err(&shown).as_str()),
+        (1, "error: nothing was submitted: without a terminal nobody can be asked; add --yes\n")
+    );
+    insta::assert_snapshot!(out(&shown), @r"
+    canary-rollback would put back what ran before canary: 3 children take part
+      sieve: fns/sieve_new → fns/sieve_base
+      at once, each child by itself
+    ");
+    let dry = release(&["undo", "canary", "--dry-run"]);
+    assert_eq!((code(&dry), out(&dry)), (0, out(&shown)));
+    let staged = release(&["rollback", "canary", "--dry-run", "--like", "canary", "--json"]);
+    let staged: serde_json::Value = serde_json::from_str(&out(&staged)).unwrap();
+    assert_eq!((&staged["staged"], &staged["dry_run"]), (&true.into(), &true.into()), "{staged:#}");
+    let other = release(&["rollback", "canary", "--dry-run", "--like", "bad"]);
+    assert_eq!(
+        (code(&other), err(&other).as_str()),
+        (1, "error: --like goes through the stages of canary, and not of bad\n")
+    );
+    assert_eq!(code(&release(&["show", "canary-rollback"])), 1);
+
+    let done = release(&["rollback", "canary", "--yes", "--wait"]);
+    assert_eq!(code(&done), 0, "{}{}", out(&done), err(&done));
+    assert!(
+        out(&done)
+            .starts_with("canary-rollback is submitted, and puts back what ran before canary: 3 children"),
+        "{}",
+        out(&done)
+    );
+    let deployed = run(folder.path(), ["deployments", "--json", "--url", url]);
+    let deployed: Vec<serde_json::Value> = serde_json::from_str(&out(&deployed)).unwrap();
+    let is_back =
+        |one: &serde_json::Value| one["path"] == "fns/sieve_base" && one["release"] == "canary-rollback";
+    assert!(deployed.len() == 3 && deployed.iter().all(is_back), "{deployed:?}");
+    let twice = release(&["rollback", "canary", "--yes"]);
+    assert_eq!(
+        (code(&twice), err(&twice).as_str()),
+        (1, "error: release canary was rolled back already, by release canary-rollback\n")
+    );
+
+    // The file runs once more under an id that is free; how, its refusal says, too.
+    let known = release(&["submit", &file]);
+    assert!(out(&known).contains("\n  --again submits it once more, under another id\n"), "{}", out(&known));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(folder.path().join("changed.yml"), text.replace("\"<0.02\"", "\"<0.03\"")).unwrap();
+    let taken = release(&["submit", "changed.yml"]);
+    assert!(
+        code(&taken) == 1 && err(&taken).contains("--again") && err(&taken).contains("--id NEW"),
+        "{}",
+        err(&taken)
+    );
+    let again = release(&["submit", &file, "--again", "--wait"]);
+    assert_eq!(code(&again), 0, "{}{}", out(&again), err(&again));
+    assert!(out(&again).starts_with("canary-2 is submitted: 3 children take part\n"), "{}", out(&again));
+    let next = release(&["submit", &file, "--again", "--dry-run"]);
+    assert!(out(&next).starts_with("canary-3 would be released: "), "{}", out(&next));
+    let named = release(&["submit", "changed.yml", "--id", "mine", "--dry-run"]);
+    assert!(out(&named).starts_with("mine would be released: "), "{}{}", out(&named), err(&named));
+    let stored = out(&release(&["show", "canary-2", "--json"]));
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let comment = "# yaml-language-server: ";
+    assert!(stored["release"]["strategy"].as_str().unwrap().starts_with(comment), "{stored:#}");
+    for wrong in
+        [&["submit", file.as_str(), "--id", "a b"][..], &["submit", file.as_str(), "--id", "a", "--again"]]
+    {
+        assert_eq!(code(&release(wrong)), 1, "{wrong:?}");
+    }
 }
 
 #[test]

@@ -215,8 +215,7 @@ async fn a_tenant_rolls_back_its_own_and_names_it_as_ever() {
     let shared = Shared::start().await;
     let child = shared.child_of("acme").await;
     shared.submit("ann", &strategy("a")).await.ok();
-    let offer = shared.world.offered(&child).await;
-    shared.world.run(&child, &offer).await;
+    shared.world.run(&child, "~acme~a").await;
     let path = "/api/v1/releases/a/rollback";
     let body = json!({});
     assert_eq!(shared.post("vic", path, &body).await.status, 403);

@@ -6,6 +6,37 @@ use super::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_over_is_rolled_back_at_all_routers_and_no_call_is_lost() {
+    let world = Routers::start(2, &[]).await;
+    world.submit("checkout-0", &all_to("A")).await;
+    world.site.manager.ended("checkout-0").await;
+    let users = Users::call(&world.at);
+    world.submit("checkout-1", &two_stages("100ms")).await;
+    let ended = world.site.manager.ended("checkout-1").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    world.all_give(10_000).await;
+    users.round().await;
+    assert_eq!((users.of(0, 'B').len(), users.of(1, 'B').len()), (USERS, USERS));
+
+    world.site.manager.act("checkout-1", "rollback").await;
+    let ended = world.site.manager.ended("checkout-1-rollback").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    for node in &world.nodes {
+        node.until_proxy("its table gives all to A", |status| {
+            let mut variations = status.services.iter().flat_map(|service| &service.variations);
+            variations.any(|variation| variation.name == "A" && variation.share == 10_000)
+        })
+        .await;
+    }
+    users.round().await;
+    assert_eq!((users.of(0, 'A').len(), users.of(1, 'A').len()), (USERS, USERS));
+    let alone = world.b.calls();
+    users.round().await;
+    assert_eq!(world.b.calls(), alone, "what was rolled back gets no call");
+    users.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_is_released_on_two_routers_as_on_one_and_no_call_is_lost() {
     let world = Routers::start(2, &[]).await;
     // Nothing serves before there was any release.

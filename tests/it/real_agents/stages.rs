@@ -74,3 +74,29 @@ async fn failing_canary_affects_no_caller_and_is_counted_exactly() {
     assert_eq!(given.filter(|line| line["repeated"] == true).count() as u64, carried_out);
     nothing_is_left_but(&site, &node.folder, &base).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_before_serves_again_though_nobody_calls() {
+    let mut site = Site::start().await;
+    let node = site.node("edge", &["agent.keep_base=0s"]).await;
+    site.manager.knows(1).await;
+    let (base, new) = (site.version(Good), site.version(Good));
+    node.add(&site.content(&base));
+    let load = node.call(&habits()).await;
+    site.manager.submit(&strategy("r", [&base, &new], &stages(Kind::Wait, &[50], 400), "")).await;
+    let ended = site.manager.ended("r").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    let (ledger, lines) = load.finish(&site).await;
+    assert_eq!(ledger.faults(&lines.all()), [""; 0], "{}", ledger.sums());
+    nothing_is_left_but(&site, &node.folder, &new).await;
+
+    site.manager.act("r", "rollback").await;
+    let ended = site.manager.ended("r-rollback").await;
+    assert_eq!(ended["state"], "Done", "{ended:#}");
+    let parts = site.manager.parts("r-rollback").await;
+    assert_eq!(parts[0]["outcome"], "succeeded", "{parts:#?}");
+    node.is_at_rest().await;
+    nothing_is_left_but(&site, &node.folder, &base).await;
+    let listed = site.manager.get("/api/v1/deployments").await.unwrap();
+    assert_eq!(listed["items"][0]["path"], format!("fns/{base}"), "{listed:#}");
+}
