@@ -1,7 +1,7 @@
 //! The commands of the program, one file each: arguments, what they print, how they end.
 //!
 //! Results go to stdout, everything about their making to stderr. Exit codes: 0 done, 1 the caller's fault, 2 the
-//! program's or the manager's; `release watch` and `release submit --wait` add how the release ended ([`outcome`]),
+//! program's or the manager's; `release watch` and what takes `--wait` add how the release ended ([`outcome`]),
 //! `analyse` its verdict, `status` whether something is urgent ([`status::URGENT`]).
 //! What can be read from the manager is read through its API alone ([`client`]): no command but `serve`, `demo` and
 //! `store` opens a store.

@@ -67,7 +67,7 @@ impl Node {
     /// Takes these keys out of a mapping.
     pub fn remove(&mut self, keys: &[&str]) {
         if let NodeKind::Mapping(pairs) = &mut self.kind {
-            pairs.retain(|(name, _)| !name.text().is_some_and(|name| keys.contains(&name)));
+            pairs.retain(|(name, _)| name.text().is_none_or(|name| !keys.contains(&name)));
         }
     }
 
