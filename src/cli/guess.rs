@@ -134,7 +134,7 @@ pub fn shown(root: &Command, line: &str) -> Option<String> {
         at = at.find_subcommand(word)?;
     }
     let required = at.get_positionals().filter(|arg| arg.is_required_set());
-    let values: String = required.map(|arg| format!(" {}", value(arg))).collect();
+    let values = required.fold(String::new(), |values, arg| values + " " + &value(arg));
     Some(format!("choirmaster {path}{values}{options}"))
 }
 

@@ -8,8 +8,8 @@ mod intent;
 mod listed;
 mod map;
 mod plan;
-mod status;
 mod rollback;
+mod status;
 mod tenant;
 mod traffic;
 mod tree;
@@ -24,10 +24,10 @@ pub use self::plan::{
     PlannedMetric, PlannedPoint, PlannedShare, PlannedStage, PlannedWave, WithoutSurface,
 };
 
+pub use self::rollback::{PutBack, ReleaseRollback};
 pub use self::status::{
     CheckedChildren, CheckedRouters, ManagerStatus, OpenReleases, ParentStatus, StatusItem, StoreStatus,
 };
-pub use self::rollback::{PutBack, ReleaseRollback};
 pub use self::tenant::{NewLimits, NewTenant, Tenant, TenantLimits, TenantRoom, TenantUser};
 pub use self::traffic::{
     CountedCalls, DrainedVariation, OrderRequest, ReleaseTraffic, RetireRequest, RouteBackend, RouteConfig,

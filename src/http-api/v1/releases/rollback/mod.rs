@@ -54,9 +54,8 @@ use language::{
     AtRollback, Rollback,
     functions::{self, ArchiveError, Limits, Unpacked},
 };
-use model::{MAX_RELEASE_ID_LEN, ReleaseId, TenantName, tenant};
+use model::{MAX_RELEASE_ID_LEN, ReleaseId, TenantName, hex, tenant};
 use protocol::api::{self, Diagnostic, Note, ReleaseRollback};
-use store::hex;
 
 /// Ids that are tried for a rollback.
 const MAX_IDS: u32 = 100;
@@ -196,7 +195,7 @@ async fn archive(ctx: &Context, of: &Finished) -> Result<Option<Bytes>, Problem>
         let detail = format!(
             "what ran before release {} is not kept any more: the archive {} with {} is gone; submit a release that brings it along",
             of.row.id,
-            hex(&of.row.archive),
+            hex::encode(&of.row.archive),
             folders.join(", ")
         );
         Problem::new(StatusCode::CONFLICT, "not-kept", detail)
