@@ -13,7 +13,7 @@ use protocol::api::{Child, Diagnostic, Note, Page, Problem};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer must be whole within this time; a submission may carry megabytes over a slow line.
-const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Entries asked for at once.
 const PAGE: usize = 500;

@@ -15,6 +15,7 @@ pub mod canary;
 pub mod children;
 pub mod client;
 pub mod completions;
+pub mod confirm;
 #[cfg(feature = "manager")]
 pub mod demo;
 pub mod deployments;

@@ -2,6 +2,7 @@
 
 mod agent;
 mod analyse;
+mod children;
 mod demo;
 mod diff;
 mod documented;

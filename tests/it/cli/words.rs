@@ -9,7 +9,7 @@ use super::{Served, code, err, out, program, run};
 use crate::{ports::free_port, world::AREA};
 
 /// A child's poll under an id of its own.
-fn poll(url: &str, id: &str) {
+pub fn poll(url: &str, id: &str) {
     let address = url.strip_prefix("http://").unwrap();
     let body = format!(r#"{{"id":"{id}","geographic_area":{AREA},"number_of_children":0}}"#);
     let mut stream = TcpStream::connect(address).unwrap();
