@@ -15,6 +15,7 @@ pub mod proxy_process;
 pub mod runtime;
 pub mod settings;
 pub mod state_machine;
+pub mod stop;
 pub mod takeover;
 
 pub use self::{

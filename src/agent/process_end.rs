@@ -7,7 +7,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use tokio::{net::unix::pipe::Receiver, sync::Notify};
 
@@ -26,6 +26,14 @@ impl ProcessEnd {
         };
         // Nothing is read from it: it is readable once the process has ended, as a pipe is whose other end is closed.
         Receiver::from_owned_fd_unchecked(process).map(Self)
+    }
+
+    /// Sends it a signal, and no other process that gets its number. One that is gone gets none.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, signal) {
+            Err(Errno::SRCH) => Ok(()),
+            sent => Ok(sent?),
+        }
     }
 
     /// Waits for it.

@@ -45,6 +45,11 @@ impl Neighbour {
         Ok(all)
     }
 
+    /// Where its door is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A connection to it; none if it is gone, of which then nothing is left.
     pub(crate) async fn connect(&self) -> Result<Option<(Listening, Speaking)>, HandoverError> {
         match timeout(PATIENCE, UnixStream::connect(&self.path)).await {

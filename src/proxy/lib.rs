@@ -44,6 +44,7 @@ mod mark;
 mod metrics;
 pub mod nftables;
 mod pool;
+pub mod processes;
 pub mod prometheus;
 pub mod proxy_protocol;
 mod relay;

@@ -8,11 +8,11 @@ mod control_handler;
 mod effects;
 mod enabled_runtimes;
 mod machine;
-mod persistence;
+pub(crate) mod persistence;
 mod placements;
 mod report;
 mod reporter;
-mod runtimes;
+pub(crate) mod runtimes;
 mod status;
 
 use std::{
@@ -34,7 +34,7 @@ use self::{
     control_handler::ControlHandler,
     effects::Tools,
     enabled_runtimes::Enabled,
-    persistence::{KeepError, Memory},
+    persistence::{ControlSockets, KeepError, Memory},
     placements::Placements,
     report::Report,
     reporter::Reporter,
@@ -132,6 +132,17 @@ fn link_settings(settings: &Settings) -> crate::link::Settings {
     }
 }
 
+/// Says where agent and proxy are asked, for whoever ends all of it. That it can't be said is no reason not to serve.
+fn note_sockets(settings: &Settings) {
+    let sockets = match ControlSockets::of(settings) {
+        Ok(sockets) => sockets,
+        Err(error) => return tracing::warn!(%error, "where this agent is asked isn't kept"),
+    };
+    if let Err(error) = sockets.keep(&settings.state) {
+        tracing::warn!("where this agent is asked isn't kept: {error}");
+    }
+}
+
 #[derive(Debug)]
 struct Driver {
     core: StateMachine,
@@ -153,6 +164,9 @@ struct Driver {
 impl Driver {
     fn start(settings: Settings, within: Option<Within>) -> Result<Self, RunError> {
         let memory = Memory::open(&settings.state)?;
+        if within.is_none() {
+            note_sockets(&settings);
+        }
         let mut state = memory.state()?;
         let mut part = None;
         let (manager, joins) = if let Some(Within { manager, id, token, proxy }) = within {

@@ -5,6 +5,7 @@
 //! FOLDER/state.json      all that must not be forgotten
 //! FOLDER/identity.json   id and token, once the agent has joined; a secret
 //! FOLDER/nonce.json      by which a manager knows the agent again that asks once more for id or token; a secret
+//! FOLDER/sockets.json    where agent and proxy are asked, by which all of it is found that is to end
 //! ```
 //!
 //! Files are written under another name, synced and renamed, so that each is whole after a power loss.
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     lock::Lock,
+    settings::{FrontSettings, Settings},
     state_machine::{FORMAT, State},
 };
 
@@ -104,6 +106,40 @@ impl Memory {
     pub fn state_path(&self) -> PathBuf {
         self.folder.join("state.json")
     }
+}
+
+/// The control sockets of an agent that is a process of its own, and of the proxy beside it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlSockets {
+    /// Absolute, as the other one is.
+    pub agent: PathBuf,
+    /// `None`: it leads a router of somebody else's.
+    pub proxy: Option<PathBuf>,
+}
+
+impl ControlSockets {
+    pub fn of(settings: &Settings) -> io::Result<Self> {
+        let proxy = match &settings.front {
+            FrontSettings::Proxy(proxy) => Some(std::path::absolute(&proxy.control)?),
+            FrontSettings::Router(_) => None,
+        };
+        Ok(Self { agent: std::path::absolute(&settings.control)?, proxy })
+    }
+
+    /// Those of the agent that ran last in a folder; none where none ever did.
+    pub fn read(folder: &Path) -> Result<Option<Self>, KeepError> {
+        read_value(&sockets_path(folder))
+    }
+
+    /// Keeps them, where others are kept.
+    pub fn keep(&self, folder: &Path) -> Result<(), KeepError> {
+        let kept = Self::read(folder).ok().flatten();
+        if kept.as_ref() == Some(self) { Ok(()) } else { write(&sockets_path(folder), self) }
+    }
+}
+
+fn sockets_path(folder: &Path) -> PathBuf {
+    folder.join("sockets.json")
 }
 
 /// Where an agent's folder holds who it is.

@@ -1,18 +1,28 @@
 //! What runs versions here, by the settings.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::effects::read_secret;
 use crate::{
     runtime::{
         Fault, Runtime, RuntimeError, form, oci,
-        process::{self, ProcessRuntime},
+        process::{self, EndedRun, ProcessRuntime, cgroup::Cgroups},
         tinyfaas::TinyFaas,
         wasm,
         webhook::{self, Secret, Webhook},
     },
     settings::{FrontSettings, OciSettings, Settings, WebhookSettings},
 };
+
+/// Folders below the agent's in which versions run as processes of this machine.
+const FOLDERS: [&str; 3] = ["run", "oci", "wasm"];
+
+/// Runtimes that run versions elsewhere.
+const ELSEWHERE: [&str; 2] = ["tinyfaas", "webhook"];
 
 /// Opens the runtimes that are enabled, in their order. What one keeps lies in a folder of its own below the agent's.
 pub fn open(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, RuntimeError> {
@@ -21,6 +31,59 @@ pub fn open(settings: &Settings) -> Result<Vec<Arc<dyn Runtime>>, RuntimeError> 
         FrontSettings::Router(_) => Ok(Vec::new()),
         FrontSettings::Proxy(_) => settings.runtimes.enabled.iter().map(|name| one(name, settings)).collect(),
     }
+}
+
+/// What became of a version that was to end: its name, and why it didn't.
+#[derive(Debug)]
+pub struct EndedVersion {
+    pub name: String,
+    pub failed: Option<String>,
+}
+
+/// Ends all versions of an agent that has ended: what runs here, whatever is enabled by now, and what runtimes that are enabled run
+/// elsewhere. Gives what ended, and why something could not be asked to.
+pub async fn end_all(settings: &Settings) -> (Vec<EndedVersion>, Vec<String>) {
+    let (mut versions, mut failed) = (Vec::new(), Vec::new());
+    for folder in
+        FOLDERS.map(|folder| settings.state.join(folder)).into_iter().filter(|folder| folder.is_dir())
+    {
+        match end_here(folder, settings.versions.grace).await {
+            Ok(ended) => versions.extend(ended),
+            Err(error) => failed.push(error.to_string()),
+        }
+    }
+    for name in settings.runtimes.enabled.iter().filter(|name| ELSEWHERE.contains(&name.as_str())) {
+        match end_elsewhere(name, settings).await {
+            Ok(ended) => versions.extend(ended),
+            Err(error) => failed.push(format!("{name}: {error}")),
+        }
+    }
+    (versions, failed)
+}
+
+async fn end_here(folder: PathBuf, grace: Duration) -> Result<Vec<EndedVersion>, RuntimeError> {
+    // What is to end has its control groups; none are made.
+    let of_folder = process::Settings::new(folder).map_err(Fault::io("finding this program"))?;
+    let runtime = ProcessRuntime::open(process::Settings { cgroups: Cgroups::Off, ..of_folder })?;
+    let ended = runtime.end_all(grace).await?.into_iter();
+    let version = |one: EndedRun| EndedVersion {
+        name: one.digits,
+        failed: one.ended.err().map(|fault| fault.to_string()),
+    };
+    Ok(ended.map(version).collect())
+}
+
+async fn end_elsewhere(name: &str, settings: &Settings) -> Result<Vec<EndedVersion>, RuntimeError> {
+    let runtime = one(name, settings)?;
+    let mut ended = Vec::new();
+    for running in runtime.list().await? {
+        let stopped = runtime.stop(&running.version, settings.versions.grace).await;
+        ended.push(EndedVersion {
+            name: running.version.to_string(),
+            failed: stopped.err().map(|error| error.to_string()),
+        });
+    }
+    Ok(ended)
 }
 
 fn one(name: &str, settings: &Settings) -> Result<Arc<dyn Runtime>, RuntimeError> {

@@ -16,6 +16,7 @@
 //!
 //! How it is done depends on where this runs: that is a [`Ground`]. Which way there is for a port is [`rule`].
 
+pub mod left_over;
 pub mod listeners;
 pub mod machine;
 pub mod nft;

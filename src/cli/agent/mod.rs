@@ -6,6 +6,7 @@ mod router;
 mod runtimes;
 pub mod settings;
 pub mod show;
+mod stop;
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -45,7 +46,8 @@ const LOOK: Duration = Duration::from_millis(20);
     choirmaster agent functions add sieve fns/sieve_base    # serves it, at /sieve of the proxy\n  \
     choirmaster agent status\n  \
     choirmaster agent rollback sieve --why 'customers complain'\n  \
-    choirmaster agent logs sieve --new"
+    choirmaster agent logs sieve --new\n  \
+    choirmaster agent stop --all                            # ends it, its proxy and its functions"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -123,6 +125,7 @@ enum Command {
     #[command(subcommand)]
     Functions(ask::Functions),
     Logs(ask::Logs),
+    Stop(stop::Stop),
 }
 
 impl Serve {
@@ -158,6 +161,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Some(Command::Rollback(rollback)) => ask::rollback(&rollback, out).await,
         Some(Command::Functions(functions)) => ask::functions(&functions, out).await,
         Some(Command::Logs(logs)) => ask::logs(&logs, out).await,
+        Some(Command::Stop(args)) => stop::run(&args, out).await,
     }
 }
 

@@ -106,15 +106,21 @@ pub fn make_folder_of(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The lock beside a socket.
+#[must_use]
+pub fn lock_file(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    PathBuf::from(beside)
+}
+
 /// Makes sure that nobody else listens on this path, for as long as the file is open: a lock beside the socket. `None` where somebody
 /// has it. What processes that were killed have left beside it is taken away.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(false).mode(0o600).custom_flags(no_link);
-    let file = options.open(PathBuf::from(beside))?;
+    let file = options.open(lock_file(path))?;
     match file.try_lock() {
         Ok(()) => {
             // In a folder that can't be listed it stays, and harms nobody.

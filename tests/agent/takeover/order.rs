@@ -15,6 +15,7 @@ use agent::{
     state_machine::{Trouble, TroubleKind},
     takeover::{
         Answer, Ground, Takeover,
+        left_over::LeftOver,
         nft::{Found, Redirect, Redirects, sent},
     },
 };
@@ -177,11 +178,19 @@ impl World {
         }
     }
 
+    fn settings(&self, nftables: bool) -> TakeoverSettings {
+        TakeoverSettings { nftables, program: "nft".into(), ports: self.ports, file: self.file.clone() }
+    }
+
     /// An agent's, from what is on disk.
     fn takeover(&self, nftables: bool) -> Takeover {
-        let settings =
-            TakeoverSettings { nftables, program: "nft".into(), ports: self.ports, file: self.file.clone() };
-        Takeover::start_on(settings, self.client.clone(), Box::new(List::new(&self.rules)))
+        let ground = Box::new(List::new(&self.rules));
+        Takeover::start_on(self.settings(nftables), self.client.clone(), ground)
+    }
+
+    /// What an agent that has ended has left in force.
+    async fn left_over(&self) -> Result<Option<LeftOver>, Trouble> {
+        LeftOver::find_on(&self.settings(true), Box::new(List::new(&self.rules))).await
     }
 
     fn rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
@@ -289,6 +298,27 @@ async fn callers_come_once_the_table_is_in_force_and_go_before_it_is_gone() {
     drop(idle);
     until("nothing is left", async || !world.is_left()).await;
     until("it is forgotten", async || std::fs::read_to_string(&world.file).unwrap() == "[]").await;
+}
+
+#[tokio::test]
+async fn what_an_ended_agent_has_taken_over_is_given_back_by_whoever_ends_the_proxy() {
+    let world = World::start(Some(1));
+    assert!(world.left_over().await.unwrap().is_none(), "nothing is taken over");
+    let takeover = world.takeover(true);
+    take(&takeover).await;
+    drop(takeover);
+    world.rules(|rules| rules.left = Some(0));
+    assert_eq!(world.left_over().await.unwrap_err().text, "it broke off");
+    world.rules(|rules| rules.left = None);
+    let left_over = world.left_over().await.unwrap().unwrap();
+    assert_eq!(left_over.ports(), [TAKEN]);
+    assert!(!world.redirects().is_empty(), "who only looks changes nothing");
+    left_over.send_nobody().await.unwrap();
+    assert_eq!((world.redirects(), world.is_left()), (Redirects::new(), true), "who has come in goes on");
+    left_over.give_back().await.unwrap();
+    assert!(!world.is_left());
+    assert_eq!(world.rules(|rules| rules.forgotten.pop()), Some(None));
+    assert!(world.left_over().await.unwrap().is_none(), "it is forgotten");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ pub mod canaries;
 mod counted;
 mod delegated;
 mod deposed;
+mod ended;
 mod flows;
 mod hybrid;
 mod inside;

@@ -26,7 +26,7 @@ mod run;
 mod runner;
 mod sandbox;
 pub mod shim;
-mod tree;
+pub(crate) mod tree;
 
 use std::{
     fs::{self, File},
@@ -40,7 +40,7 @@ use std::{
 };
 
 use proxy::live::Target;
-use tokio::process::Command;
+use tokio::{process::Command, task::JoinSet};
 
 pub use self::runner::on_path;
 use self::{
@@ -103,6 +103,14 @@ pub struct ProcessRuntime {
     _lock: Lock,
 }
 
+/// What came of the end of a version.
+#[derive(Debug)]
+pub(crate) struct EndedRun {
+    /// The first digits of its digest.
+    pub digits: String,
+    pub ended: Result<(), Fault>,
+}
+
 impl ProcessRuntime {
     /// Takes the folder, and makes it where there is none.
     pub fn open(settings: Settings) -> Result<Self, RuntimeError> {
@@ -139,6 +147,21 @@ impl ProcessRuntime {
     #[must_use]
     pub fn limited_by(&self) -> CgroupKind {
         self.cgroups.kind()
+    }
+
+    /// Ends all that runs in the folder, whoever has started it.
+    pub(crate) async fn end_all(&self, grace: Duration) -> Result<Vec<EndedRun>, RuntimeError> {
+        let doing = Fault::io(format!("reading {}", self.runs.display()));
+        let mut ending = JoinSet::new();
+        for (digits, path) in folders(&self.runs).map_err(doing)? {
+            ending.spawn(async move {
+                let ended = end(&Run::at(path), grace).await;
+                EndedRun { digits, ended }
+            });
+        }
+        let mut ended = ending.join_all().await;
+        ended.sort_by(|one, other| one.digits.cmp(&other.digits));
+        Ok(ended)
     }
 
     fn run_of(&self, version: &VersionId) -> Run {

@@ -11,6 +11,11 @@ pub(super) fn start_time(pid: u32) -> Option<u64> {
     field(pid, 22)
 }
 
+/// Who has started it, or has it since that one ended.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    field(pid, 4)?.try_into().ok()
+}
+
 fn field(pid: u32, number: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)?.parse().ok()
@@ -28,7 +33,7 @@ pub(super) fn boot() -> String {
 }
 
 /// All that a process started, with what these started, without itself.
-pub(super) fn descendants(pid: u32) -> Vec<u32> {
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = BTreeSet::new();
     let mut open = vec![pid];
     while let Some(parent) = open.pop() {
@@ -47,7 +52,7 @@ fn children(pid: u32) -> Vec<u32> {
             }
             // A thread that ended meanwhile, or a kernel without these files.
             Err(_) if Path::new("/proc/thread-self/children").exists() => {}
-            Err(_) => return processes().filter(|other| field(*other, 4) == Some(pid.into())).collect(),
+            Err(_) => return processes().filter(|other| parent(*other) == Some(pid)).collect(),
         }
     }
     all

@@ -173,6 +173,8 @@ fn what_is_wrong_is_said_with_what_to_do_and_no_order_comes_of_it() {
             &["no agent answers on nowhere.sock", "choirmaster agent"],
         ),
         (&["rollback", "--nothing"], &["Usage: choirmaster agent rollback"]),
+        (&["stop", "--all"], &["no agent has run in data/agent", "--state"]),
+        (&["stop", "--set", "agent.stop=never"], &["\"never\" is neither leave nor drain"]),
     ] {
         std::fs::write(agent.folder.path().join("file"), "").unwrap();
         let said = agent.refused(args);

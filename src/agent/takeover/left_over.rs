@@ -1,0 +1,84 @@
+//! What an agent that has ended has left in force at others' ports, for whoever ends the proxy as well.
+
+use std::path::PathBuf;
+
+use proxy::whole_file;
+use tokio::time::sleep;
+
+use super::{Ground, Taken, load, machine::Machine, nft::Redirects};
+use crate::{settings::TakeoverSettings, state_machine::Trouble};
+
+/// Ports of which calls were taken over, and how they are given back. Nobody else gives them back meanwhile.
+#[derive(Debug)]
+pub struct LeftOver {
+    ground: Box<dyn Ground>,
+    file: PathBuf,
+    taken: Vec<Taken>,
+}
+
+impl LeftOver {
+    /// `None`: nothing is taken over.
+    ///
+    /// # Errors
+    ///
+    /// What is taken over can't be read, or the rules that are in force can't.
+    pub async fn find(settings: &TakeoverSettings) -> Result<Option<Self>, Trouble> {
+        let ground = Box::new(Machine::new(settings.program.clone()));
+        Self::find_on(settings, ground).await
+    }
+
+    /// The same on another ground.
+    ///
+    /// # Errors
+    ///
+    /// As of [`LeftOver::find`].
+    pub async fn find_on(
+        settings: &TakeoverSettings,
+        ground: Box<dyn Ground>,
+    ) -> Result<Option<Self>, Trouble> {
+        let file = settings.file.clone();
+        let taken = load(&file).map_err(|error| Trouble::refused(format!("{}: {error}", file.display())))?;
+        if taken.is_empty() {
+            return Ok(None);
+        }
+        // Who can't read the rules learns so before anything has ended.
+        ground.look().await?;
+        Ok(Some(Self { ground, file, taken }))
+    }
+
+    /// The ports that others have.
+    pub fn ports(&self) -> Vec<u16> {
+        self.taken.iter().map(|taken| taken.port).collect()
+    }
+
+    /// Has nobody sent to the proxy any more, and waits until those are there who were on the way. The agent has ended.
+    ///
+    /// # Errors
+    ///
+    /// Callers may still be sent there.
+    pub async fn send_nobody(&self) -> Result<(), Trouble> {
+        // Another agent has put its own rules in the place of these.
+        if self.ground.is_anothers() || self.ground.look().await?.sent.is_empty() {
+            return Ok(());
+        }
+        self.ground.take(&Redirects::new()).await?;
+        sleep(self.ground.settles_in()).await;
+        Ok(())
+    }
+
+    /// Leaves nothing. The proxy has ended.
+    ///
+    /// # Errors
+    ///
+    /// Something is left, or it can't be kept that nothing is.
+    pub async fn give_back(self) -> Result<(), Trouble> {
+        if !self.ground.is_anothers() {
+            if self.ground.look().await?.is_there {
+                self.ground.give_back().await?;
+            }
+            self.ground.forget_flows(None);
+        }
+        whole_file::replace(&self.file, b"[]")
+            .map_err(|error| Trouble::refused(format!("{}: {error}", self.file.display())))
+    }
+}
