@@ -23,6 +23,7 @@ pub mod failure;
 #[cfg(feature = "manager")]
 pub mod fleet;
 pub mod guess;
+pub mod init;
 pub mod intent;
 pub mod logging;
 pub mod outcome;
@@ -88,6 +89,7 @@ pub enum Command {
     Serve(serve::Args),
     #[cfg(feature = "manager")]
     Demo(demo::Args),
+    Init(init::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Plan(plan::Args),
@@ -126,7 +128,8 @@ impl Command {
             Self::Demo(_) | Self::Fleet(_) => Passes::Drawings,
             #[cfg(feature = "manager")]
             Self::Serve(_) | Self::Store(_) => Passes::None,
-            Self::Validate(_)
+            Self::Init(_)
+            | Self::Validate(_)
             | Self::Schema(_)
             | Self::Plan(_)
             | Self::Analyse(_)
@@ -194,6 +197,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Serve(args) => serve::run(args).await,
         #[cfg(feature = "manager")]
         Command::Demo(args) => demo::run(&args, &mut out).await,
+        Command::Init(args) => init::run(&args, &mut out),
         Command::Validate(args) => Ok(validate::run(&args, &mut out)),
         Command::Schema(args) => Ok(schema::run(&args, &mut out)),
         Command::Plan(args) => plan::run(&args, &mut out).await,

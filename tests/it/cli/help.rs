@@ -19,6 +19,7 @@ fn the_help_names_every_command() {
       serve         Run the release manager
       demo          Show what it does: a manager with 20 simulated children, then a tree of managers,
                     and sample releases one after the other; then real functions on two real agents
+      init          Write files to begin with: of a function, a service, an agent or a manager
       validate      Check release strategies and report every fault with its place
       schema        Print the JSON Schema of a release strategy
       plan          Show who would take part in a release and in which wave, and why the others would
@@ -104,6 +105,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
     for command in [
         "serve",
         "demo",
+        "init",
         "validate",
         "schema",
         "analyse",

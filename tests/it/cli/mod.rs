@@ -8,6 +8,7 @@ mod diff;
 mod documented;
 mod guesses;
 mod help;
+mod init;
 mod intent;
 mod original;
 mod outcome;
