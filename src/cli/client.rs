@@ -1,11 +1,20 @@
 //! The manager's API, as the commands call it.
 
-use std::{collections::VecDeque, path::PathBuf, time::Duration};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header};
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode, Url, header};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::failure::{self, Failure};
+use super::{
+    context::{file::Contexts, used},
+    failure::{self, Failure},
+};
 use model::Secret;
 use protocol::api::{Child, Diagnostic, Note, Page, Problem};
 
@@ -33,16 +42,93 @@ const MAX_ASKED: usize = 20;
 /// Longest answer that is no problem document and is shown all the same, in characters.
 const MAX_SHOWN: usize = 300;
 
+/// Where a manager is that nobody has named.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:9991";
+
+/// Largest file of certificates that is read, in bytes.
+const MAX_CA_BYTES: u64 = 4 * 1024 * 1024;
+
 /// Which manager, and who asks.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Manager")]
 pub struct Connection {
-    /// Address of the manager
-    #[arg(long, value_name = "URL", env = "CHOIRMASTER_URL", default_value = "http://127.0.0.1:9991")]
-    pub url: String,
+    /// Address of the manager [default: that of the context, else http://127.0.0.1:9991]
+    #[arg(long, value_name = "URL", env = "CHOIRMASTER_URL")]
+    url: Option<String>,
     /// File with the token of an operator; CHOIRMASTER_TOKEN may hold the token itself
     #[arg(long, value_name = "FILE", env = "CHOIRMASTER_TOKEN_FILE")]
-    pub token_file: Option<PathBuf>,
+    token_file: Option<PathBuf>,
+    /// PEM of the authorities of the manager's certificate [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", env = "CHOIRMASTER_CA")]
+    ca: Option<PathBuf>,
+    /// Context that says what is not said here (choirmaster context) [default: the current one, unless an address is given]
+    #[arg(long, value_name = "NAME", env = "CHOIRMASTER_CONTEXT")]
+    context: Option<String>,
+}
+
+impl Connection {
+    /// To an address, whatever contexts there are.
+    pub fn to(url: impl Into<String>) -> Self {
+        Self { url: Some(url.into()), token_file: None, ca: None, context: None }
+    }
+
+    /// The same with all that the context says; flags and variables win. What that says beside an address holds for its own address alone, so
+    /// that no other one gets its token.
+    fn completed(&self) -> Result<CompleteConnection, Failure> {
+        let given = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
+        let (url, named) = (given(self.url.as_ref()), given(self.context.as_ref()));
+        let contexts = if url.is_some() && named.is_none() { Contexts::default() } else { Contexts::load()? };
+        let context = contexts.meant(named.as_deref())?;
+        if let Some((name, _)) = context {
+            used::note(name);
+        }
+        let context = context.map(|(_, context)| context);
+        let url = url.or_else(|| Some(context?.url.clone())).unwrap_or_else(|| DEFAULT_URL.to_owned());
+        let own = context.filter(|context| context.url.trim_end_matches('/') == url.trim_end_matches('/'));
+        let token = match (&self.token_file, std::env::var("CHOIRMASTER_TOKEN")) {
+            (Some(file), _) => Some(read_token(file)?),
+            (None, Ok(token)) if !token.is_empty() => Some(Secret::new(token)),
+            (None, _) => own.and_then(|own| own.token_file.as_deref()).map(read_token).transpose()?,
+        };
+        let ca = self.ca.clone().or_else(|| own?.ca.clone());
+        Ok(CompleteConnection { url, token, ca })
+    }
+}
+
+/// All that a client is made of.
+struct CompleteConnection {
+    url: String,
+    token: Option<Secret>,
+    ca: Option<PathBuf>,
+}
+
+fn read_token(file: &Path) -> Result<Secret, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::user(format!("the token's file {} can't be read: {error}", file.display()))
+    })?;
+    Ok(Secret::new(text.trim()))
+}
+
+/// An address of a manager.
+pub fn address(url: &str) -> Result<Url, Failure> {
+    let wrong = |why: &str| {
+        Failure::user(format!("{url:?} is no address of a manager ({why}): it looks like {DEFAULT_URL}"))
+    };
+    let address = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(address.scheme(), "http" | "https") || address.cannot_be_a_base() {
+        return Err(wrong("not http or https"));
+    }
+    Ok(address)
+}
+
+/// The authorities in a file of PEM, of which there is one at least.
+pub fn authorities(file: &Path) -> Result<Vec<Certificate>, Failure> {
+    let wrong = |why: &str| Failure::user(format!("the authorities in {}: {why}", file.display()));
+    let mut pem = Vec::new();
+    let read = File::open(file).and_then(|opened| opened.take(MAX_CA_BYTES).read_to_end(&mut pem));
+    read.map_err(|error| wrong(&format!("they can't be read: {error}")))?;
+    let all = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(&error.to_string()))?;
+    if all.is_empty() { Err(wrong("it holds no certificate in PEM")) } else { Ok(all) }
 }
 
 /// What a list takes beside what it is to hold.
@@ -90,9 +176,9 @@ pub enum CallError {
 /// What to do about a manager that does not answer.
 fn unreachable(why: &str) -> &'static str {
     if why.contains("certificate") {
-        "If its certificate is of an authority of your own, name that one's PEM file in SSL_CERT_FILE."
+        "If its certificate is of an authority of your own, name that one's PEM file with --ca, or in the context."
     } else {
-        "Is it running (choirmaster serve)? Another address goes into --url or CHOIRMASTER_URL."
+        "Is it running (choirmaster serve)? Another address goes into --url, CHOIRMASTER_URL or a context."
     }
 }
 
@@ -159,36 +245,26 @@ pub struct Client {
 
 impl Client {
     pub fn new(connection: &Connection) -> Result<Self, Failure> {
-        let wrong = |why: &str| {
-            Failure::user(format!(
-                "{:?} is no address of a manager ({why}): it looks like http://127.0.0.1:9991",
-                connection.url
-            ))
-        };
-        let base = Url::parse(&connection.url).map_err(|error| wrong(&error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
-            return Err(wrong("not http or https"));
-        }
-        let token = match (std::env::var("CHOIRMASTER_TOKEN"), &connection.token_file) {
-            (_, Some(file)) => {
-                let text = std::fs::read_to_string(file).map_err(|error| {
-                    Failure::user(format!("the token's file {} can't be read: {error}", file.display()))
-                })?;
-                Some(Secret::new(text.trim()))
-            }
-            (Ok(token), None) if !token.is_empty() => Some(Secret::new(token)),
-            _ => None,
-        };
-        let http = reqwest::Client::builder()
+        let CompleteConnection { url, token, ca } = connection.completed()?;
+        let base = address(&url)?;
+        let mut http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .user_agent(concat!("choirmaster/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Failure::ours(format!("no HTTP client: {error}")))?;
+            .user_agent(concat!("choirmaster/", env!("CARGO_PKG_VERSION")));
+        if let Some(file) = &ca {
+            http = http.tls_certs_only(authorities(file)?);
+        }
+        let http = http.build().map_err(|error| Failure::ours(format!("no HTTP client: {error}")))?;
         Ok(Self { http, base, token })
     }
 
     pub fn base(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Which manager it calls, for people.
+    pub fn manager(&self) -> String {
+        let context = used::name().map(|name| format!("context {name}, ")).unwrap_or_default();
+        format!("{context}{}", self.base())
     }
 
     /// A request to a path; its parts may hold any character.

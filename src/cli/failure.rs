@@ -2,6 +2,7 @@
 
 use std::{io, process::ExitCode};
 
+use super::context::used;
 #[cfg(feature = "manager")]
 use crate::config::{ConfigError, Fault};
 use model::text;
@@ -36,8 +37,9 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         if !self.text.is_empty() {
             use io::Write as _;
+            let context = used::name().map(|name| format!("\nContext: {name}")).unwrap_or_default();
             // Nowhere to complain if stderr is gone.
-            let _ = writeln!(io::stderr(), "error: {}", text::lines(&self.text));
+            let _ = writeln!(io::stderr(), "error: {}", text::lines(&format!("{}{context}", self.text)));
         }
         ExitCode::from(self.code)
     }

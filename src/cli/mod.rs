@@ -16,6 +16,7 @@ pub mod children;
 pub mod client;
 pub mod completions;
 pub mod confirm;
+pub mod context;
 #[cfg(feature = "manager")]
 pub mod demo;
 pub mod deployments;
@@ -115,6 +116,7 @@ pub enum Command {
     Fleet(Box<fleet::FleetArgs>),
     Proxy(Box<proxy::Args>),
     Agent(Box<agent::Args>),
+    Context(context::Args),
     Completions(completions::Args),
 }
 
@@ -148,6 +150,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Proxy(_)
             | Self::Agent(_)
+            | Self::Context(_)
             | Self::Completions(_) => Passes::None,
         }
     }
@@ -223,6 +226,7 @@ async fn run(command: Command) -> Result<u8, Failure> {
         Command::Fleet(args) => fleet::run(&args, &mut out).await,
         Command::Proxy(args) => proxy::run(*args, &mut out).await,
         Command::Agent(args) => agent::run(*args, &mut out).await,
+        Command::Context(args) => context::run(&args, &mut out),
         Command::Completions(args) => completions::run(&args, Cli::command(), &mut out),
     }
 }

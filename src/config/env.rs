@@ -13,8 +13,14 @@ pub const SHORT_NAMES: [(&str, &str); 4] = [
 ];
 
 /// Variables that are not about the configuration.
-pub const OWN_VARIABLES: [&str; 4] =
-    ["CHOIRMASTER_CONFIG", "CHOIRMASTER_URL", "CHOIRMASTER_TOKEN", "CHOIRMASTER_TOKEN_FILE"];
+pub const OWN_VARIABLES: [&str; 6] = [
+    "CHOIRMASTER_CONFIG",
+    "CHOIRMASTER_URL",
+    "CHOIRMASTER_TOKEN",
+    "CHOIRMASTER_TOKEN_FILE",
+    "CHOIRMASTER_CA",
+    "CHOIRMASTER_CONTEXT",
+];
 
 /// Sets what variables say. One that looks like a key and is none is a fault; one that looks like none is somebody
 /// else's (orchestrators set such as `CHOIRMASTER_SERVICE_HOST` beside a service of that name).

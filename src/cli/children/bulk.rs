@@ -37,7 +37,8 @@ pub(super) async fn run(
     if !chosen.consent.yes {
         let mut err = Printable::stderr(Passes::None);
         write!(err, "{}", table(&meant))?;
-        chosen.consent.ask(&action.question(&counted(meant.len() as u64)))?;
+        let children = format!("{} of {}", counted(meant.len() as u64), client.manager());
+        chosen.consent.ask(&action.question(&children))?;
         // Who has called since the list was shown may be meant no longer.
         let still: BTreeSet<String> =
             choose(client, chosen).await?.into_iter().map(|child| child.id).collect();
@@ -73,7 +74,7 @@ async fn carry_out(
         (child.id.as_str(), action.carry_out(client, &child.id, &chosen.noted).await)
     });
     let mut calls = stream::iter(calls).buffered(AT_ONCE);
-    let (mut done, mut failed, mut code) = (0, 0, 0);
+    let (mut done, mut failed, mut code) = (0_u64, 0_u64, 0);
     // Whoever has read enough of the output still wants all of it done.
     let mut written = Ok(());
     while let Some((id, result)) = calls.next().await {

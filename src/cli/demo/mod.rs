@@ -121,7 +121,7 @@ async fn play_flat(
     out: &mut impl Write,
 ) -> Result<(Vec<FinishedRelease>, FleetReport), Failure> {
     let url = format!("http://{}", manager.address);
-    let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
+    let client = Client::new(&Connection::to(url.as_str()))?;
     writeln!(
         out,
         "A release manager on an embedded store, and {AGENTS} SIMULATED children:\nno function is really run.\n\

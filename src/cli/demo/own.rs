@@ -108,7 +108,7 @@ async fn play_below(manager: &str, functions: &Path, out: &mut impl Write) -> Re
 }
 
 fn connect(manager: &str) -> Result<Client, Failure> {
-    Client::new(&Connection { url: manager.to_owned(), token_file: None })
+    Client::new(&Connection::to(manager))
 }
 
 /// Where it takes place.

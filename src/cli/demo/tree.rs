@@ -89,7 +89,7 @@ async fn play_in(tree: &Tree, out: &mut impl Write) -> Result<Vec<FinishedReleas
         tree.root()
     )?;
     stand(tree, &mut screen, out).await?;
-    let client = Client::new(&Connection { url: tree.root().to_owned(), token_file: None })?;
+    let client = Client::new(&Connection::to(tree.root()))?;
     let mut ended = Vec::new();
     for (number, sample) in (1..).zip(&TREE_SAMPLES) {
         writeln!(out, "{number}/{} {}: {}", TREE_SAMPLES.len(), sample.id(), sample.story)?;

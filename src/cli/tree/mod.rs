@@ -237,7 +237,7 @@ impl Tree {
     pub async fn standing(&self) -> Result<TreeState, Failure> {
         let mut standing = TreeState::default();
         for (place, url) in self.places.iter().zip(&self.urls).filter(|(place, _)| place.agents == 0) {
-            let client = Client::new(&Connection { url: url.clone(), token_file: None })?;
+            let client = Client::new(&Connection::to(url.as_str()))?;
             let path = ["api", "v1", "children"];
             let (children, _): (Vec<Child>, bool) =
                 client.list(&path, &[("kind", "rm")], MAX_MANAGERS).await?;

@@ -46,6 +46,7 @@ fn the_help_names_every_command() {
                     children
       proxy         Share calls among the versions of services, by a table, and lose none
       agent         Run functions beside a node, take releases from a manager, and take back what is bad
+      context       Keep managers by name: address, token file and authorities
       completions   Print the completions of a shell
       help          Print this message or the help of the given subcommand(s)
 
@@ -122,6 +123,7 @@ fn every_command_has_a_help_and_those_that_wait_tell_their_exit_codes() {
         "fleet",
         "proxy",
         "agent",
+        "context",
         "completions",
     ] {
         assert!(help(&[command, "--help"]).contains("Usage: choirmaster"), "{command}");

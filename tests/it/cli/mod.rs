@@ -3,6 +3,7 @@
 mod agent;
 mod analyse;
 mod children;
+mod context;
 mod demo;
 mod diff;
 mod documented;
@@ -41,7 +42,7 @@ use std::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_choirmaster");
 
-/// The program in a folder of its own, without the variables of whoever runs the test.
+/// The program in a folder of its own, without the variables and the contexts of whoever runs the test.
 fn program(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.current_dir(folder).stdin(Stdio::null());
@@ -49,6 +50,7 @@ fn program(folder: &Path) -> Command {
         command.env_remove(name);
     }
     command.env("USER", "tester").env("NO_COLOR", "1").env_remove("COLUMNS");
+    command.env("XDG_CONFIG_HOME", folder.join(".config"));
     command
 }
 

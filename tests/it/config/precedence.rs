@@ -31,6 +31,8 @@ fn variables_of_the_client_and_of_others_are_no_business_of_the_configuration() 
     let variables = [
         ("CHOIRMASTER_URL", "http://127.0.0.1:1"),
         ("CHOIRMASTER_TOKEN", "x"),
+        ("CHOIRMASTER_CA", "ca.pem"),
+        ("CHOIRMASTER_CONTEXT", "prod"),
         ("CHOIRMASTER_SERVICE_HOST", "10.0.0.1"),
         ("CHOIRMASTER_PORT_9991_TCP", "tcp://10.0.0.1:9991"),
         ("HOME", "/root"),
