@@ -74,6 +74,13 @@ pub struct Told {
     pub sums: Vec<Sum>,
 }
 
+impl Told {
+    /// Whether another program takes a part of its calls, past a router.
+    fn is_shared(&self) -> bool {
+        self.sums.iter().any(|sum| sum.shared > 0)
+    }
+}
+
 /// Whether something is so.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
@@ -352,6 +359,14 @@ impl Life<'_> {
         if telling < all {
             let message = format!("{telling} of {} tell what they do with its calls", routers(all));
             return self.since_told(Unknown, "NotReported", message);
+        }
+        let is_shared = |part: &usize| live.parts.get(*part).is_some_and(Told::is_shared);
+        if let Some((_, service)) = self.parts().find(|(part, _)| is_shared(part)) {
+            let message = format!(
+                "another program still takes a part of the calls of {}, past a router of it: let it close its port, or end it",
+                service.name()
+            );
+            return self.since_told(False, "PortShared", message);
         }
         let Some((part, service)) = self.parts().find(|(part, _)| !self.is_in_force(live, *part)) else {
             let at = if all == 0 { String::new() } else { format!(" at {}", routers(all)) };

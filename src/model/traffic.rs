@@ -50,6 +50,10 @@ pub struct Listen {
     /// Where the router really listens, if another program has the port and its calls are taken over. Said by the router's agent alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u16>,
+    /// Another program still takes some of the calls there, past the router, so its shares aren't those of all calls. Said by the router's agent
+    /// alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// Who ends the TLS of callers.
@@ -94,7 +98,15 @@ impl Listen {
     /// For all that comes there.
     #[must_use]
     pub fn new(port: u16, protocol: Protocol) -> Self {
-        Self { port, protocol, hosts: Vec::new(), path: None, tls: TlsEnd::default(), at: None }
+        Self {
+            port,
+            protocol,
+            hosts: Vec::new(),
+            path: None,
+            tls: TlsEnd::default(),
+            at: None,
+            shared: false,
+        }
     }
 
     /// What its callers call.
@@ -124,7 +136,7 @@ impl Listen {
     /// As they are written in strategies: `[{port: 443, protocol: HTTPS, hosts: ["shop.example"], path: "/api"}]`.
     #[must_use]
     pub fn list(all: &[Self]) -> String {
-        let one = |Self { port, protocol, hosts, path, tls, at: _ }: &Self| {
+        let one = |Self { port, protocol, hosts, path, tls, at: _, shared: _ }: &Self| {
             let hosts = if hosts.is_empty() { String::new() } else { format!(", hosts: {hosts:?}") };
             let path = path.as_ref().map(|path| format!(", path: {path:?}")).unwrap_or_default();
             let tls = if *tls == TlsEnd::Pass { ", tls: pass" } else { "" };
@@ -223,6 +235,9 @@ pub struct OpenPorts {
     /// What another program takes there is taken over: it keeps the port, and may be a target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
+    /// That is done by a socket, of TCP: either takes calls there until the other program ends that, so none of its targets may be there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_socket: bool,
 }
 
 impl OpenPorts {
@@ -234,7 +249,13 @@ impl OpenPorts {
             Protocol::Tcp => Protocol::Tcp,
             Protocol::Udp => Protocol::Udp,
         };
-        self.protocol.is_none_or(|own| plain(own) == plain(listen.protocol) && self.passes == listen.passes())
+        // By whose name TLS passes is told at all ports together, those of other programs among them.
+        let is_told_by_name = listen.passes() && !listen.hosts.is_empty();
+        let may_be_by_socket = !listen.protocol.is_udp() && !is_told_by_name;
+        (may_be_by_socket || !self.by_socket)
+            && self
+                .protocol
+                .is_none_or(|own| plain(own) == plain(listen.protocol) && self.passes == listen.passes())
     }
 
     /// Whether a service may be there.
@@ -246,7 +267,7 @@ impl OpenPorts {
 
 impl std::fmt::Display for OpenPorts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { first, last, protocol: _, passes: _, takes_over: _ } = self;
+        let Self { first, last, protocol: _, passes: _, takes_over: _, by_socket: _ } = self;
         if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }

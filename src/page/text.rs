@@ -80,6 +80,7 @@ pub const ROUTERS: &str = "Routers";
 pub const NO_ROUTERS: &str = "There is no such router.";
 pub const NOT_REACHED: &str = "could not be read";
 pub const TAKES_NOTHING_OVER: &str = "takes no calls over at ports of other programs";
+pub const SHARED: &str = "another program takes a part of the calls, past the router";
 pub const LED: &str = "What it leads";
 pub const LEADS_NOTHING: &str = "It leads no service.";
 pub const ORDERS: &str = "What was asked of it, newest first";

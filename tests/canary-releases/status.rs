@@ -210,6 +210,11 @@ fn cases() -> Vec<(&'static str, Case, &'static str)> {
             "Canary 10, True Submitted, False Shifting, Unknown NotJudged, False NotAsked, False NotAsked",
         ),
         (
+            "another program takes some of the calls past its router",
+            alone(gets_with(1_000, |canary| (canary.shared, canary.unproven) = (1, 1)), Case::begun(Running)),
+            "Canary 10, True Submitted, False PortShared, Unknown NotJudged, False NotAsked, False NotAsked",
+        ),
+        (
             "one of two routers tells",
             alone(Live { routers: 2, ..gets(1_000) }, Case::begun(Running)),
             "Canary 10, True Submitted, Unknown NotReported, Unknown NotJudged, False NotAsked, False NotAsked",

@@ -343,6 +343,7 @@ impl DataPlane for ExternalRouter {
             protocol: None,
             passes: false,
             takes_over: false,
+            by_socket: false,
         });
         Some(open.collect()).filter(|open: &Vec<_>| !open.is_empty())
     }

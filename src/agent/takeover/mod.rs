@@ -327,6 +327,7 @@ impl Takeover {
                 protocol: Some(protocol),
                 passes,
                 takes_over: true,
+                by_socket: false,
             };
             open.extend([
                 any(Protocol::Http, false),
@@ -751,8 +752,14 @@ fn ports_of(addresses: &[String]) -> Vec<u16> {
 #[must_use]
 pub fn open_ports(status: &Status) -> Vec<OpenPorts> {
     let at = |addresses: &[String], protocol, passes| {
-        let open =
-            |port| OpenPorts { first: port, last: port, protocol: Some(protocol), passes, takes_over: false };
+        let open = |port| OpenPorts {
+            first: port,
+            last: port,
+            protocol: Some(protocol),
+            passes,
+            takes_over: false,
+            by_socket: false,
+        };
         ports_of(addresses).into_iter().map(open).collect::<Vec<_>>()
     };
     let mut open = at(&status.listen, Protocol::Http, false);

@@ -86,6 +86,16 @@ pub fn by_router(routed: &[RoutedService]) -> String {
     show::table(&head, rows)
 }
 
+/// Ports of a service at which another program still takes a part of the calls, and what to do.
+pub fn shared_ports(service: &RoutedService) -> impl Iterator<Item = String> {
+    service.led.ports.iter().filter(|listen| listen.shared).map(|listen| {
+        format!(
+            "port-shared: another program takes a part of the calls to {listen}, of {}, past the router: let it close that port, or end it",
+            service.service
+        )
+    })
+}
+
 /// Where a service stands without a release in hand.
 pub fn stands(out: &mut impl Write, service: &RoutedService, now: Timestamp) -> io::Result<()> {
     let Some(stands) = &service.stands else { return Ok(()) };

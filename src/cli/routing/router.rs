@@ -154,7 +154,8 @@ async fn one(id: &str, json: bool, connection: &Connection, out: &mut impl Write
         ("last call", show::ago(router.last_call.as_deref(), now)),
     ];
     let takeover = router.takeover_trouble.iter().map(|why| ("takeover", format!("none: {why}")));
-    for (name, value) in fields.into_iter().chain(takeover) {
+    let shared = detail.led.iter().flat_map(form::shared_ports).map(|text| ("shared", text));
+    for (name, value) in fields.into_iter().chain(takeover).chain(shared) {
         writeln!(out, "  {name:<10} {}", show::one_line(&value))?;
     }
     if !detail.led.is_empty() {

@@ -25,10 +25,22 @@ pub struct Advice {
     pub agents: u64,
     /// The kinds of routers that lead services, and how many routers are of each.
     pub routers: BTreeMap<String, u32>,
-    /// Ports to which calls are taken over from other programs, by the place of their service in the strategy, and how many routers do so.
-    pub taken_over: BTreeMap<(usize, u16), u32>,
+    /// Ports to which calls are taken over from other programs, by the place of their service in the strategy, and how many routers do so
+    /// in which way.
+    pub taken_over: BTreeMap<(usize, u16, Takeover), u32>,
+    /// Ports of which other programs still take some of the calls, past how many routers.
+    pub shared_ports: BTreeMap<(usize, u16), u32>,
     /// Ports that routers don't have, how many these are, and what one of them has. A release is refused by them.
     pub without_port: BTreeMap<(usize, u16), (u32, String)>,
+}
+
+/// How calls to a port that another program has come to a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Takeover {
+    /// It takes them there as well, until the other program ends that.
+    Socket,
+    /// The kernel sends them, and the other program goes on.
+    Nftables,
 }
 
 /// Looks at a plan once more; what routers say of ports isn't known here. Costs another plan where nobody lies in the area, and a look at
@@ -43,6 +55,7 @@ pub fn advise(strategy: &Strategy, fleet: &impl Fleet, plan: &Plan) -> Advice {
         agents: plan.participants.agents,
         routers: if strategy.services.is_empty() { BTreeMap::new() } else { count_routers(fleet, plan) },
         taken_over: BTreeMap::new(),
+        shared_ports: BTreeMap::new(),
         without_port: BTreeMap::new(),
     }
 }

@@ -35,7 +35,7 @@ mod shape;
 mod stops;
 mod user_hashing;
 
-pub use advice::{Advice, advise};
+pub use advice::{Advice, Takeover, advise};
 pub use area_cover::{Cover, Lies};
 pub use cover_cache::KeptCover;
 pub use edges::{Point, Segment};

@@ -219,10 +219,16 @@ impl Service {
         self.release.as_ref().is_some_and(|(of, _)| *of == release)
     }
 
-    /// Whether it was read back to do what is wanted.
+    /// Whether another program still takes some of its calls, past the router.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.led.ports.iter().any(|listen| listen.shared)
+    }
+
+    /// Whether it was read back to do what is wanted, with all calls.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        self.variations.iter().all(|one| one.seen == Some(one.wanted))
+        !self.is_shared() && self.variations.iter().all(|one| one.seen == Some(one.wanted))
     }
 
     /// The variation that has all calls, if one does.

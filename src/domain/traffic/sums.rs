@@ -14,8 +14,10 @@ pub struct Sum {
     pub wanted: (u16, u16),
     /// The lowest and the highest that was read back; none: of no router yet.
     pub seen: Option<(u16, u16)>,
-    /// Routers where it was not read back, or has another share than wanted.
+    /// Routers where it was not read back, or has another share than wanted, or some calls don't come.
     pub unproven: u32,
+    /// Of those the routers past which another program takes some of the calls.
+    pub shared: u32,
     /// Under the shares that are in force at each.
     pub calls: u64,
     pub errors: u64,
@@ -55,7 +57,8 @@ pub fn sums<'a>(services: impl IntoIterator<Item = &'a Service>) -> Vec<Sum> {
                 let (low, high) = sum.seen.unwrap_or((seen, seen));
                 sum.seen = Some((low.min(seen), high.max(seen)));
             }
-            sum.unproven += u32::from(variation.seen != Some(variation.wanted));
+            sum.unproven += u32::from(service.is_shared() || variation.seen != Some(variation.wanted));
+            sum.shared += u32::from(service.is_shared());
             sum.calls = sum.calls.saturating_add(variation.calls.unwrap_or_default());
             sum.errors = sum.errors.saturating_add(variation.errors.unwrap_or_default());
             sum.draining += u32::from(variation.draining.is_some());

@@ -154,6 +154,7 @@ fn ports(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<Vec<Listen>
             path: path.map_or(Some(None), |path| path)?,
             tls: tls?,
             at: None,
+            shared: false,
         };
         if ports.iter().any(|other| other.port == listen.port) {
             let message = format!("{} names port {} twice", fields.what(), listen.port);

@@ -43,6 +43,11 @@ async fn show(page: &Page, visit: &Visit, id: &str) -> Result<Markup, Fault> {
             section #led aria-labelledby="led-title" {
                 h2 #led-title { (text::LED) }
                 @if found.led.is_empty() { p { (text::LEADS_NOTHING) } } @else { (traffic_shares::table(By::Service, &found.led)) }
+                @for service in &found.led {
+                    @for listen in service.led.ports.iter().filter(|listen| listen.shared) {
+                        p.now data-field="shared" { bdi { (service.service) } ", " (listen) ": " (text::SHARED) }
+                    }
+                }
             }
             @if !found.orders.is_empty() { (orders(&found.orders)) }
         },

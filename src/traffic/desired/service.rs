@@ -393,7 +393,7 @@ fn check_listens(spec: &ServiceSpec) -> Result<(), ServiceError> {
 }
 
 fn check_route(listen: &Listen, service: &Name) -> Result<(), ServiceError> {
-    let Listen { port, protocol, hosts, path, tls, at: _ } = listen;
+    let Listen { port, protocol, hosts, path, tls, at: _, shared: _ } = listen;
     let service = || service.clone();
     let why = match tls {
         TlsEnd::Pass if *protocol != Protocol::Https => Some("that is for HTTPS alone"),

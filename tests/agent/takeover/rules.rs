@@ -6,7 +6,14 @@ use agent::takeover::rule::{Facts, Way, place, way};
 use model::traffic::{Listen, OpenPorts, Protocol, Socket, TlsEnd};
 
 fn own(port: u16, protocol: Protocol, passes: bool) -> OpenPorts {
-    OpenPorts { first: port, last: port, protocol: Some(protocol), passes, takes_over: false }
+    OpenPorts {
+        first: port,
+        last: port,
+        protocol: Some(protocol),
+        passes,
+        takes_over: false,
+        by_socket: false,
+    }
 }
 
 #[test]

@@ -416,6 +416,56 @@ async fn port_of_another_program_is_taken_over_while_that_is_a_target() {
     world.stop().await;
 }
 
+/// A router at which either takes calls until the other program lets go.
+#[tokio::test]
+async fn a_port_that_is_taken_over_by_a_socket_is_no_target_and_shares_are_proven_once_nobody_else_takes_calls()
+ {
+    let world = World::start().await;
+    let id = router(&world, "edge-1").await;
+    let mut told = report(&id, &[]);
+    let (any, one) = (
+        json!({"first": 1, "last": 65_535, "protocol": "HTTP", "takes_over": true}),
+        json!({"first": 8080, "last": 8080, "takes_over": true, "by_socket": true}),
+    );
+    for (ports, target, expected) in [
+        (json!([one]), "127.0.0.1:9101", Ok("by a socket")),
+        (json!([one, any]), "127.0.0.1:9101", Ok("by a socket")),
+        (json!([one, any]), "127.0.0.1:8080", Ok("by rules of nftables")),
+        (json!([one]), "127.0.0.1:8080", Err("is a target: calls would go round")),
+    ] {
+        told["router"]["ports"] = ports;
+        tell(&world, &told).await.ok();
+        let text = release("r", &format!("{target:?}"), "");
+        let answer = world.submit_to("/release?dry_run=true", &text).await;
+        match expected {
+            Ok(by) => {
+                let warnings = answer.ok().json()["warnings"].clone();
+                let mut found = warnings.as_array().unwrap().iter().filter(|one| one["code"] == "taken-over");
+                let message = found.next().unwrap()["message"].as_str().unwrap();
+                assert!(message.contains(by), "{target}: {message}");
+            }
+            Err(why) => assert!(answer.problem().contains(why), "{target}"),
+        }
+    }
+
+    let same = release("r", "\"127.0.0.1:9101\", \"127.0.0.1:9102\"", "");
+    for is_shared in [true, false] {
+        let mut taken = led([10_000, 0]);
+        taken["led"]["ports"] = json!([{"port": 8080, "protocol": "HTTP", "at": 8080, "shared": is_shared}]);
+        let mut report = report(&id, &[taken]);
+        report["router"]["ports"] = json!([one]);
+        tell(&world, &report).await.ok();
+        let shown = world.get("/api/v1/services/checkout").await.ok().json();
+        assert_eq!(shown["unproven"], u32::from(is_shared));
+        assert_eq!(shown["by_router"][0]["proven"], !is_shared);
+        assert_eq!(shown["by_router"][0]["led"]["ports"][0]["shared"] == true, is_shared);
+        let planned = world.submit_to("/api/v1/plan", &same).await.ok().json();
+        let mut codes = planned["warnings"].as_array().unwrap().iter().map(|warning| &warning["code"]);
+        assert_eq!(codes.any(|code| code == "port-shared"), is_shared, "{planned:#}");
+    }
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn why_a_router_takes_no_calls_over_is_said_of_it_and_where_they_are_asked_for() {
     let world = World::start().await;

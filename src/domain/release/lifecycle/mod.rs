@@ -22,7 +22,7 @@ pub(super) use decide::{
 pub use membership::Membership;
 pub use participants::membership;
 pub(super) use participants::{is_in_place, lacks_of};
-pub use ports::{taken_over, without_port};
+pub use ports::{shared_ports, taken_over, without_port};
 pub(super) use roll_back::roll_back;
 pub(super) use routers_first::routers_back;
 pub use submission::{Adoption, Submission};

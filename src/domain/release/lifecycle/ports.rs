@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    plan::{self, Plan},
+    plan::{self, Plan, Takeover},
     release::{
         command::{PortTaken, Refusal},
         state::{Release, ReleaseState, Snapshot, State},
@@ -50,12 +50,32 @@ pub(super) fn check<'p>(
     Ok(())
 }
 
-/// Ports to which calls are taken over from other programs, by the place of their service, and how many routers of a plan do so.
+/// Ports to which calls are taken over from other programs, by the place of their service, and how many routers of a plan do so in which
+/// way.
 #[must_use]
-pub fn taken_over(state: &Snapshot, strategy: &Strategy, plan: &Plan) -> BTreeMap<(usize, u16), u32> {
+pub fn taken_over(
+    state: &Snapshot,
+    strategy: &Strategy,
+    plan: &Plan,
+) -> BTreeMap<(usize, u16, Takeover), u32> {
     let mut found = BTreeMap::new();
     for (router, at, listen) in asked_of(state, strategy, plan) {
-        if is_taken_over(router, listen) {
+        let way = strategy.services.get(at).and_then(|service| taken_over_by(router, listen, service));
+        if let Some(way) = way {
+            *found.entry((at, listen.port, way)).or_default() += 1;
+        }
+    }
+    found
+}
+
+/// Ports of which another program still takes some of the calls, past a router of a plan, by the place of their service, and how many
+/// routers say so.
+#[must_use]
+pub fn shared_ports(state: &Snapshot, strategy: &Strategy, plan: &Plan) -> BTreeMap<(usize, u16), u32> {
+    let mut found = BTreeMap::new();
+    for (router, at, listen) in asked_of(state, strategy, plan) {
+        let mut there = router.services().flat_map(|service| &service.led.ports);
+        if there.any(|other| other.shared && other.socket() == listen.socket()) {
             *found.entry((at, listen.port)).or_default() += 1;
         }
     }
@@ -105,10 +125,19 @@ fn lacks(router: &Router, listen: &Listen) -> Option<String> {
     (!has_it).then(|| words(open, router.takeover_trouble.as_deref(), listen))
 }
 
-/// Whether a router has a port only by taking over what is called there.
-fn is_taken_over(router: &Router, listen: &Listen) -> bool {
-    let mut fitting = router.ports.iter().flatten().filter(|open| open.take(listen)).peekable();
-    fitting.peek().is_some() && fitting.all(|open| open.takes_over)
+/// How a router has a port that it has only by taking over what is called there; none: it has it by itself, or not at all. By a socket, if
+/// that is possible: where a target is that port, its calls would come back.
+fn taken_over_by(router: &Router, listen: &Listen, service: &Service) -> Option<Takeover> {
+    let fitting: Vec<&OpenPorts> = router.ports.iter().flatten().filter(|open| open.take(listen)).collect();
+    if fitting.is_empty() || fitting.iter().any(|open| !open.takes_over) {
+        return None;
+    }
+    let targets = service.variations.iter().flat_map(|one| &one.targets);
+    let mut there = targets.filter(|target| target.port == listen.port);
+    let goes_round = there.any(|target| target.host.is_this_machine());
+    let is_by_socket = fitting.iter().any(|open| open.by_socket);
+    let is_by_rules = fitting.iter().any(|open| !open.by_socket);
+    Some(if is_by_socket && (!goes_round || !is_by_rules) { Takeover::Socket } else { Takeover::Nftables })
 }
 
 /// The services of a release that a child leads.
@@ -205,7 +234,7 @@ fn taken<'s>(led: &[&'s Service], router: &Router, own: &ReleaseId) -> Option<Ta
                 let what = if at.is_routed() { at.to_string() } else { "it".to_owned() };
                 return taken(format!("{holder} has {what}"));
             }
-            if !is_taken_over(router, listen) {
+            if taken_over_by(router, listen, service) != Some(Takeover::Nftables) {
                 opened.entry(key).or_insert_with(|| own.clone());
                 new.insert(key, service.name());
             }

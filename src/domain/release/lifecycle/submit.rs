@@ -141,6 +141,7 @@ fn outlook(state: &State, strategy: &Strategy, key: ReleaseKey, now: Now) -> Out
     Outlook {
         advice: Advice {
             taken_over: ports::taken_over(state, strategy, &plan),
+            shared_ports: ports::shared_ports(state, strategy, &plan),
             ..plan::advise(strategy, &state.shared, &plan)
         },
         participants: plan.members.len() as u32,

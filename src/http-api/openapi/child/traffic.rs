@@ -65,6 +65,7 @@ pub(super) fn report() -> Value {
                                 "last": {"type": "integer", "minimum": 1, "maximum": u16::MAX},
                                 "protocol": {"enum": Protocol::ALL},
                                 "takes_over": {"type": "boolean"},
+                                "by_socket": {"type": "boolean"},
                             },
                         },
                         "description": "Ranges of ports at which its services may be. Absent: any.",

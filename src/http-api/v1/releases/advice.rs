@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{Context, context::PATIENCE};
-use domain::{plan, plan::Advice, release::lifecycle};
+use domain::{
+    plan::{self, Advice, Takeover},
+    release::lifecycle,
+};
 use engine::EngineError;
 use language::{Diagnostic, Severity, Strategy, TextPlaces, nearest};
 
@@ -18,6 +21,7 @@ pub async fn ask(
         let planned = plan::plan(&asked, state);
         Advice {
             taken_over: lifecycle::taken_over(state, &asked, &planned),
+            shared_ports: lifecycle::shared_ports(state, &asked, &planned),
             without_port: lifecycle::without_port(state, &asked, &planned),
             ..plan::advise(&asked, state, &planned)
         }
@@ -36,32 +40,7 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
     }
     found.extend(plan::stops(strategy, places, advice));
     found.extend(plan::drawn_apart(strategy, places, advice));
-    let at_routers = |routers: u32| match routers {
-        1 => "a router".to_owned(),
-        routers => format!("{routers} routers"),
-    };
-    for (&(at, port), (routers, has)) in &advice.without_port {
-        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
-            continue;
-        };
-        let routers = at_routers(*routers);
-        let message = format!("{} can't have port {port} at {routers}: {has}", service.name());
-        let fix = "have a router take calls there, or take another port: a release is refused so";
-        found.push(place.fault(Severity::Warning, "port-taken", message, fix));
-    }
-    for (&(at, port), routers) in &advice.taken_over {
-        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
-            continue;
-        };
-        let at_routers = at_routers(*routers);
-        let message = format!(
-            "calls to port {port} of {} are taken over from whoever has it, by rules of nftables, at {at_routers}, as long as the service \
-             is led there",
-            service.name()
-        );
-        let fix = "have the proxy listen there itself where no other program is to go on";
-        found.push(place.fault(Severity::Warning, "taken-over", message, fix));
-    }
+    found.extend(of_ports(strategy, places, advice));
     if advice.runtimes.is_empty() {
         return found;
     }
@@ -78,6 +57,58 @@ pub fn warnings(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Ve
             };
             found.push(place.env.fault(Severity::Warning, "runtime-nobody-has", message, fix));
         }
+    }
+    found
+}
+
+/// What routers say of the ports that services are to have.
+fn of_ports(strategy: &Strategy, places: &TextPlaces, advice: &Advice) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let at_routers = |routers: u32| match routers {
+        1 => "a router".to_owned(),
+        routers => format!("{routers} routers"),
+    };
+    for (&(at, port), (routers, has)) in &advice.without_port {
+        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
+            continue;
+        };
+        let routers = at_routers(*routers);
+        let message = format!("{} can't have port {port} at {routers}: {has}", service.name());
+        let fix = "have a router take calls there, or take another port: a release is refused so";
+        found.push(place.fault(Severity::Warning, "port-taken", message, fix));
+    }
+    for (&(at, port, way), routers) in &advice.taken_over {
+        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
+            continue;
+        };
+        let at_routers = at_routers(*routers);
+        let (by, fix) = match way {
+            Takeover::Socket => (
+                "a socket",
+                "let the other program close its own once a canary is under way, and open it again before the service is led no more: \
+                 until then it takes a part of the calls, past the router",
+            ),
+            Takeover::Nftables => {
+                ("rules of nftables", "have the proxy listen there itself where no other program is to go on")
+            }
+        };
+        let message = format!(
+            "calls to port {port} of {} are taken over from whoever has it, by {by}, at {at_routers}, as long as the service is led there",
+            service.name()
+        );
+        found.push(place.fault(Severity::Warning, "taken-over", message, fix));
+    }
+    for (&(at, port), routers) in &advice.shared_ports {
+        let (Some(service), Some(place)) = (strategy.services.get(at), places.services.get(at)) else {
+            continue;
+        };
+        let at_routers = at_routers(*routers);
+        let message = format!(
+            "another program takes a part of the calls to port {port} of {}, past {at_routers}: weights aren't those of all calls",
+            service.name()
+        );
+        let fix = "let that program close the port, or end it";
+        found.push(place.fault(Severity::Warning, "port-shared", message, fix));
     }
     found
 }
