@@ -252,6 +252,7 @@ async fn hold(settings: Settings) -> Result<u8, Failure> {
         nft: settings.takes_over.then(|| settings.nft.clone()),
         listen: listens(&settings, !inherited.is_empty()),
         inherited,
+        shares: settings.shares,
         control: settings.control,
         state: settings.state,
         command: Box::new(move || {
@@ -300,8 +301,8 @@ fn listens(settings: &Settings, is_given_sockets: bool) -> Vec<Listen> {
     let of_kind = |kind, addresses: &[SocketAddr]| -> Vec<Listen> {
         addresses.iter().map(|&address| Listen { kind, address }).collect()
     };
-    // Whoever gives sockets means these, unless addresses were named beside them.
-    let is_named = !is_given_sockets || settings.listen != Settings::default().listen;
+    // Whoever gives sockets means these, unless addresses were named beside them; but those that may be lent are no one's by themselves.
+    let is_named = !is_given_sockets || settings.shares || settings.listen != Settings::default().listen;
     let plain = if is_named { of_kind(Kind::Plain, &settings.listen) } else { Vec::new() };
     let others = [
         of_kind(Kind::Tls, &settings.tls_listen),
@@ -326,6 +327,7 @@ async fn take_calls(settings: Settings) -> Result<u8, Failure> {
         threads: if settings.threads == 0 { cores() } else { settings.threads },
         limits: Limits { mark: settings.takes_over.then_some(nftables::MARK), ..settings.limits },
         measuring: settings.measuring,
+        shares: settings.shares,
         stop_within: settings.stop_within,
         finish_within: settings.upgrade_within,
         program: env!("CARGO_PKG_VERSION"),

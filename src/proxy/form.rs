@@ -55,6 +55,13 @@ pub struct ListenForm {
     pub epoch: u64,
     pub generation: u64,
     pub listen: Vec<AddressForm>,
+    /// Those of TCP among them that another program has as well, by a socket that was lent to this proxy. A program that doesn't know of
+    /// these, or of the next ones, finds the addresses taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lent: Vec<SocketAddr>,
+    /// The same, by a socket of the proxy's own beside those of the others (`SO_REUSEPORT`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<SocketAddr>,
 }
 
 /// An address, and what comes in there.

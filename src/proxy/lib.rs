@@ -51,6 +51,7 @@ mod relay;
 pub mod run;
 mod secured;
 mod shadow;
+pub mod shared;
 mod sockets;
 mod stream;
 pub mod supervisor;
@@ -88,6 +89,7 @@ use self::{
     listen_address::ListenAddress,
     live::{LiveTable, TableFault, Version},
     proxy_protocol::Network,
+    shared::Sharing,
     worker::{Crew, Incoming, Order},
 };
 pub use self::{
@@ -193,22 +195,22 @@ impl Proxy {
 
     /// Takes calls from a socket that listens already.
     pub fn listen(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
-        self.take(socket, &Incoming::Calls)
+        self.take(socket, &Incoming::Calls, Sharing::Alone)
     }
 
     /// The same, for callers who speak TLS.
     pub fn listen_tls(&self, socket: &TcpListener, tls: &Arc<Tls>) -> io::Result<SocketAddr> {
-        self.take(socket, &Incoming::Secured(Arc::clone(tls)))
+        self.take(socket, &Incoming::Secured(Arc::clone(tls)), Sharing::Alone)
     }
 
     /// Takes connections, all of which go to the service of TCP that has the socket's port.
     pub fn listen_tcp(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
-        self.take(socket, &Incoming::Tcp)
+        self.take(socket, &Incoming::Tcp, Sharing::Alone)
     }
 
     /// Takes connections of TLS, which pass unopened to the service that their callers name.
     pub fn listen_pass_through(&self, socket: &TcpListener) -> io::Result<SocketAddr> {
-        self.take(socket, &Incoming::Named)
+        self.take(socket, &Incoming::Named, Sharing::Alone)
     }
 
     /// Takes datagrams: flows of the service of UDP that has the socket's port.
@@ -233,14 +235,14 @@ impl Proxy {
         // One thread has all flows of a socket; another one those of the next.
         let turn = self.udp_sockets.fetch_add(1, Ordering::Relaxed);
         let orders = &self.crew.orders[turn % self.crew.orders.len()];
-        let address = self.address(AddressForm { kind: AddressKind::Udp, address: at });
+        let form = AddressForm { kind: AddressKind::Udp, address: at };
+        let address = self.address(ListenAddress::new(form, Sharing::Alone, 0));
         let _ = orders.send(Order::Datagrams(socket, taken, address));
         Ok(at)
     }
 
-    /// A socket that listens there.
-    fn address(&self, form: AddressForm) -> Arc<ListenAddress> {
-        let address = ListenAddress::new(form);
+    /// Keeps in mind that it is listened there.
+    fn address(&self, address: Arc<ListenAddress>) -> Arc<ListenAddress> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         addresses.retain(|known| !known.is_closed() || known.left() > 0);
         addresses.push(Arc::clone(&address));
@@ -286,6 +288,44 @@ impl Proxy {
         accepted.filter(|(_, left)| *left > 0).collect()
     }
 
+    /// Addresses at which it can't be listened any more, since another program has ended that.
+    pub(crate) fn deaf(&self) -> Vec<AddressForm> {
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let deaf = addresses.iter().filter(|known| !known.is_closed() && known.is_deaf());
+        deaf.map(|known| known.form).collect()
+    }
+
+    /// Addresses of a port that other programs have as well, and at which it is listened.
+    pub(crate) fn shared_at(&self, port: u16) -> Vec<Arc<ListenAddress>> {
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |known: &&Arc<ListenAddress>| {
+            known.sharing != Sharing::Alone && known.form.address.port() == port && !known.is_closed()
+        };
+        addresses.iter().filter(is_it).cloned().collect()
+    }
+
+    /// Whether the table in force has a service for all that comes in at an address.
+    pub(crate) fn is_wanted(&self, address: &ListenAddress) -> bool {
+        self.table().has_port(address.transport(), address.form.address.port())
+    }
+
+    /// Once this returns, what was so before holds on all threads.
+    pub(crate) async fn acknowledged(&self) {
+        for orders in &self.crew.orders {
+            let (done, acknowledged) = oneshot::channel();
+            let _ = orders.send(Order::Acknowledge(done));
+            let _ = acknowledged.await;
+        }
+    }
+
+    /// Takes what waits at a shared address, up to the connection that was made from there. Whether that was still among it; none: it can't
+    /// be told.
+    pub(crate) async fn take_waiting(&self, address: Arc<ListenAddress>, from: SocketAddr) -> Option<bool> {
+        let (found, answer) = oneshot::channel();
+        let _ = self.crew.orders.first()?.send(Order::TakeWaiting(address, from, found));
+        answer.await.ok()?
+    }
+
     /// The version that has a flow: where no table names it, it leaves.
     fn version_of(&self, form: &FlowForm, alone: &mut Vec<Arc<Version>>) -> Option<Arc<Version>> {
         let (service, _) = form.names();
@@ -329,13 +369,21 @@ impl Proxy {
         let _ = self.crew.announcers.set(networks.into());
     }
 
-    fn take(&self, socket: &TcpListener, incoming: &Incoming) -> io::Result<SocketAddr> {
+    /// Takes connections. Of those at a port that another program has as well, only where the table has a service for them.
+    pub(crate) fn take(
+        &self,
+        socket: &TcpListener,
+        incoming: &Incoming,
+        sharing: Sharing,
+    ) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
         let at = socket.local_addr()?;
         // All or none.
         let copies: Vec<_> =
             self.crew.orders.iter().map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
-        let address = self.address(AddressForm { kind: incoming.kind(), address: at });
+        let inode = if sharing == Sharing::Alone { 0 } else { shared::socket::inode(socket)? };
+        let form = AddressForm { kind: incoming.kind(), address: at };
+        let address = self.address(ListenAddress::new(form, sharing, inode));
         for (orders, socket) in self.crew.orders.iter().zip(copies) {
             let _ = orders.send(Order::Listen(socket, incoming.clone(), Arc::clone(&address)));
         }
@@ -453,8 +501,13 @@ impl Proxy {
     /// Accepts nothing more and ends each connection with its next answer, until none is left and no flow of UDP, or the time is over.
     /// Gives how many are left. What was counted until then can be read, and is in the access log.
     pub async fn drain(&self, at_most: Duration) -> usize {
+        self.end(true, at_most).await
+    }
+
+    /// The same. Unless it `is_last`, another process has the sockets, and goes on with them.
+    pub(crate) async fn end(&self, is_last: bool, at_most: Duration) -> usize {
         for orders in &self.crew.orders {
-            let _ = orders.send(Order::Drain);
+            let _ = orders.send(Order::Drain { is_last });
         }
         let until = tokio::time::Instant::now() + at_most;
         while self.connections() + self.flows() > 0 && tokio::time::Instant::now() < until {

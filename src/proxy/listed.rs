@@ -2,10 +2,12 @@
 //!
 //! Invariants:
 //!
-//! 1. A list is in the file, and the file's name in its folder, before any of it is in force. All of it is then, or nothing.
+//! 1. A list is in the file, and the file's name in its folder, before any of it is in force. All of it is then, or nothing; but for an
+//!    address of the list before that couldn't be opened, which no other one waits for.
 //! 2. After a restart, what is in the list is opened again. An address that can't be is no reason not to serve: it stays in the list,
 //!    and is tried again.
 //! 3. One process writes the file: the owner of the sockets. It changes one list at a time.
+//! 4. A socket that was lent stays, whatever lists have: what they open of it are copies.
 
 use std::{
     fs, io,
@@ -15,6 +17,7 @@ use std::{
 use crate::{
     form::ListenForm,
     listens::{self, Difference, ListenFault, differ},
+    shared::{self, Sharing},
     sockets::{Listen, MAX_ADDRESSES, Open, Socket},
     whole_file,
 };
@@ -41,6 +44,8 @@ pub(crate) struct Listed {
     file: PathBuf,
     form: ListenForm,
     open: Vec<Open>,
+    /// Sockets that were lent; none: lists may have no address that another program has.
+    lent: Option<Vec<Open>>,
 }
 
 impl Listed {
@@ -67,7 +72,7 @@ impl Listed {
                 ListenForm::default()
             }
         };
-        Ok(Self { file, form, open: Vec::new() })
+        Ok(Self { file, form, open: Vec::new(), lent: None })
     }
 
     /// The list in force.
@@ -78,6 +83,21 @@ impl Listed {
     /// The sockets that are open because of it.
     pub(crate) fn open(&self) -> &[Open] {
         &self.open
+    }
+
+    /// Lists may have addresses that other programs have as well: by these sockets, or beside theirs.
+    pub(crate) fn share(&mut self, lent: Vec<Open>) {
+        self.lent = Some(lent);
+    }
+
+    /// All sockets that there are but for those of the configuration.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Open> + Clone {
+        self.open.iter().chain(self.lent.iter().flatten())
+    }
+
+    /// Whether anything of the list isn't open.
+    pub(crate) fn misses(&self, configured: &[Listen]) -> bool {
+        !listens::missing(&self.form, &[configured, &self.listens()].concat()).is_empty()
     }
 
     /// On which it is listened because of it.
@@ -119,7 +139,7 @@ impl Listed {
         let (mut opened, mut faults) = (false, Vec::new());
         for form in listens::missing(&self.form, &there) {
             // The configuration may have more addresses than it had when the list was put in force.
-            if configured.len() + self.open.len() >= MAX_ADDRESSES {
+            if configured.len() + self.held().count() >= MAX_ADDRESSES {
                 faults.push(ListenFault::invalid(format!(
                     "can't listen on {}: a proxy listens on at most {MAX_ADDRESSES} addresses, and its configuration has {}",
                     Listen::from(form),
@@ -127,7 +147,8 @@ impl Listed {
                 )));
                 continue;
             }
-            match bind(form.into()) {
+            let listen = Listen::from(form);
+            match self.open_at(listen, listens::sharing(&self.form, listen)) {
                 Ok(open) => {
                     self.open.push(open);
                     opened = true;
@@ -138,15 +159,27 @@ impl Listed {
         (opened, faults)
     }
 
-    /// Opens what a list has and what isn't open. The same list again opens what couldn't be opened after a restart. Nothing else
-    /// changes until the list is kept ([`Change::kept`]) and put in force ([`Listed::put_in_force`]).
+    /// Opens what a list has and what isn't open. The same list again opens what couldn't be opened after a restart; of another one, that
+    /// keeps nothing else from being opened. Nothing else changes until the list is kept ([`Change::kept`]) and put in force
+    /// ([`Listed::put_in_force`]).
     pub(crate) fn prepare(&self, wanted: ListenForm, configured: &[Listen]) -> Result<Change, ListenFault> {
         let wanted = listens::in_order(wanted);
-        listens::check(&self.form, configured, &wanted)?;
+        let lent = self.lent.as_ref().map_or(0, Vec::len);
+        listens::check(&self.form, (configured, lent), &wanted)?;
         let of_list = listens::missing(&wanted, configured);
         let of_list: Vec<Listen> = of_list.into_iter().map(Listen::from).collect();
+        self.check_open(&wanted)?;
         let Difference { open, close } = differ(&self.listens(), &of_list);
-        let opened = open.into_iter().map(|listen| self.opened(listen)).collect::<Result<Vec<_>, _>>()?;
+        let number = |form: &ListenForm| (form.epoch, form.generation);
+        let (is_same, listed) = (number(&wanted) == number(&self.form), listens::addresses(&self.form));
+        let mut opened = Vec::new();
+        for listen in open {
+            match self.opened(listen, listens::sharing(&wanted, listen)) {
+                Ok(open) => opened.push(open),
+                Err(_) if !is_same && listed.contains(&listen) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
         let file = (wanted != self.form).then(|| self.file.clone());
         Ok(Change { file, form: wanted, opened, close })
     }
@@ -160,21 +193,71 @@ impl Listed {
         closed
     }
 
+    /// Refuses to go over from one kind of socket to another at an address: either of them is open there.
+    fn check_open(&self, wanted: &ListenForm) -> Result<(), ListenFault> {
+        for listen in listens::addresses(wanted) {
+            let is_open = self.listens().iter().any(|open| open.is_at(&listen));
+            if is_open && listens::sharing(&self.form, listen) != listens::sharing(wanted, listen) {
+                return Err(ListenFault::invalid(format!(
+                    "{listen} is open by another socket, be it shared or not: leave it out of a list first"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// A socket for an address: the one that is open there for something else, or a new one.
-    fn opened(&self, listen: Listen) -> Result<Open, ListenFault> {
+    fn opened(&self, listen: Listen, sharing: Sharing) -> Result<Open, ListenFault> {
         let there = self.open.iter().find(|open| open.listen().is_some_and(|other| other.is_at(&listen)));
         match there {
             Some(open) => {
                 let copy = open.copy().map_err(|error| ListenFault::of_system(listen, &error))?;
                 Ok(Open { kind: listen.kind, ..copy })
             }
-            None => bind(listen),
+            None => self.open_at(listen, sharing),
         }
+    }
+
+    /// A socket for an address at which none is open.
+    fn open_at(&self, listen: Listen, sharing: Sharing) -> Result<Open, ListenFault> {
+        let lent = match (sharing, &self.lent) {
+            (Sharing::Alone, _) => {
+                let bound = Socket::bind(listen).and_then(|socket| socket.deepen().map(|()| socket));
+                return checked(listen, bound);
+            }
+            (Sharing::Lent | Sharing::Joined, None) => {
+                return Err(ListenFault::conflict(format!(
+                    "{listen} is another program's as well, and whoever holds this proxy's sockets may take none of these: set \
+                     takeover.sockets in its configuration, and start it anew"
+                )));
+            }
+            (Sharing::Joined, Some(_)) => return checked(listen, Socket::join(listen)),
+            (Sharing::Lent, Some(lent)) => lent,
+        };
+        let found = lent.iter().find(|open| open.listen().is_some_and(|of| of.address == listen.address));
+        let Some(open) = found else {
+            return Err(ListenFault::conflict(format!(
+                "no socket that listens on {} was lent to this proxy: name its unit in Sockets= of the proxy's, and start that anew",
+                listen.address
+            )));
+        };
+        let fault = |error: io::Error| ListenFault::of_system(listen, &error);
+        if let Socket::Tcp(socket) = &open.socket
+            && shared::socket::waits(socket).map_err(fault)?
+        {
+            return Err(ListenFault::conflict(format!(
+                "whoever accepts on {} waits for a connection, and would be told that none waits: set NonBlocking=yes in the units of \
+                 all who have that socket, this proxy's among them, and start them anew",
+                listen.address
+            )));
+        }
+        Ok(Open { kind: listen.kind, ..open.copy().map_err(fault)? })
     }
 
     /// Gives all sockets up. The list stays, for the next start.
     pub(crate) fn close(&mut self) {
         self.open.clear();
+        self.lent = None;
     }
 }
 
@@ -189,8 +272,8 @@ impl Change {
     }
 }
 
-fn bind(listen: Listen) -> Result<Open, ListenFault> {
-    let bound = Socket::bind(listen).and_then(|socket| socket.deepen().map(|()| socket));
+/// A socket that was bound to an address, unless the system calls that otherwise.
+fn checked(listen: Listen, bound: io::Result<Socket>) -> Result<Open, ListenFault> {
     let socket = bound.map_err(|error| ListenFault::of_system(listen, &error))?;
     let given = socket.local_addr().map_err(|error| ListenFault::of_system(listen, &error))?;
     if given != listen.address {

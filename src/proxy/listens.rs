@@ -6,7 +6,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    form::{AddressForm, ListenForm},
+    form::{AddressForm, AddressKind, ListenForm},
+    shared::Sharing,
     sockets::{Listen, MAX_ADDRESSES},
 };
 
@@ -111,10 +112,11 @@ fn number(form: &ListenForm) -> String {
     format!("{}.{}", form.epoch, form.generation)
 }
 
-/// Whether a list can follow the one in force, where the configuration has these addresses. Both are in order.
+/// Whether a list can follow the one in force, where the configuration has these addresses, and so many sockets were lent. Both are in
+/// order.
 pub(crate) fn check(
     in_force: &ListenForm,
-    configured: &[Listen],
+    (configured, lent): (&[Listen], usize),
     wanted: &ListenForm,
 ) -> Result<(), ListenFault> {
     let numbers = |form: &ListenForm| (form.epoch, form.generation);
@@ -125,14 +127,14 @@ pub(crate) fn check(
         )));
     }
     // Also of the list in force: the configuration may have more addresses than it had then.
-    let (own, others) = (configured.len(), missing(wanted, configured).len());
+    let (own, others) = (configured.len() + lent, missing(wanted, configured).len());
     if own + others > MAX_ADDRESSES {
         return Err(ListenFault::invalid(format!(
             "{others} addresses beside {own} of the configuration; a proxy listens on at most {MAX_ADDRESSES}"
         )));
     }
     if numbers(wanted) == numbers(in_force) {
-        if wanted.listen == in_force.listen {
+        if wanted == in_force {
             return Ok(());
         }
         if in_force.generation > 0 {
@@ -155,12 +157,44 @@ pub(crate) fn check(
         };
         return Err(ListenFault::invalid(format!("{listen} {why}")));
     }
+    check_shared(wanted)
+}
+
+/// Whether what other programs are to have as well is of the list, and once.
+fn check_shared(wanted: &ListenForm) -> Result<(), ListenFault> {
+    let shared: Vec<_> = wanted.lent.iter().chain(&wanted.joined).collect();
+    for (at, address) in shared.iter().enumerate() {
+        let is_of_it = |form: &AddressForm| form.address == **address && form.kind != AddressKind::Udp;
+        let why = if !wanted.listen.iter().any(is_of_it) {
+            "is no address of TCP in the list, and is to be shared"
+        } else if shared[..at].contains(address) {
+            "is to be shared in two ways"
+        } else {
+            continue;
+        };
+        return Err(ListenFault::invalid(format!("{address} {why}")));
+    }
     Ok(())
+}
+
+/// Whose the socket is of an address, where it is of this list.
+pub(crate) fn sharing(form: &ListenForm, listen: Listen) -> Sharing {
+    if listen.kind.is_udp() {
+        Sharing::Alone
+    } else if form.lent.contains(&listen.address) {
+        Sharing::Lent
+    } else if form.joined.contains(&listen.address) {
+        Sharing::Joined
+    } else {
+        Sharing::Alone
+    }
 }
 
 /// The same list, in order: the order in which it was written says nothing.
 pub(crate) fn in_order(mut form: ListenForm) -> ListenForm {
     form.listen.sort_unstable();
+    form.lent.sort_unstable();
+    form.joined.sort_unstable();
     form
 }
 

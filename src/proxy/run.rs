@@ -58,6 +58,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Whose connections begin with a PROXY header.
     pub headers_from: Vec<Network>,
+    /// Lists may have addresses that other programs have as well.
+    pub shares: bool,
     /// How long calls and idle connections may take to end when the proxy stops.
     pub stop_within: Duration,
     /// How long they may when another process has taken over.
@@ -159,6 +161,9 @@ async fn take_over(settings: &mut Settings, from_holder: &mut Listening) -> Resu
         ControlHandler::new(proxy, &settings.state, sockets.listens(), settings.program).map_err(state)?;
     let handler = Arc::new(handler);
     handler.begin_with(listen, tls);
+    if settings.shares {
+        handler.note_shared(sockets.lent());
+    }
     match before.first() {
         Some(before) => handler.follow(&before.table).await.map_err(RunError::Table)?,
         None => load(&kept, &handler).await.map_err(state)?,
@@ -399,6 +404,7 @@ impl Running {
                         return ServeExit::AtOnce;
                     }
                     tracing::info!("draining; a second signal ends at once");
+                    let mut why = Finish::Replaced;
                     if self.handler.phase().await != Phase::Finishing {
                         let told = self.handler.tell_holder(&Word::Leaving).await;
                         self.handler.counting().expect(told.is_ok());
@@ -407,9 +413,11 @@ impl Running {
                             self.handler.leave_to_others().await;
                             // What comes waits for the process that is started now.
                             self.handler.proxy().stop_taking().await;
+                        } else {
+                            why = Finish::Stop;
                         }
                     }
-                    self.handler.finish(Finish::Stop).await;
+                    self.handler.finish(why).await;
                 }
                 Heard::Finish(why) => draining = Some(self.drain(why)),
                 Heard::Drained(0) => return ServeExit::Finished,
@@ -479,11 +487,11 @@ impl Running {
         *self.sockets.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
         let within = match why {
             Finish::HandedOver => self.settings.finish_within,
-            Finish::Stop => self.settings.stop_within,
+            Finish::Replaced | Finish::Stop => self.settings.stop_within,
         };
         let handler = Arc::clone(&self.handler);
         Box::pin(async move {
-            let left = handler.proxy().drain(within).await;
+            let left = handler.proxy().end(why == Finish::Stop, within).await;
             handler.counting().end(handler.proxy()).await;
             left
         })

@@ -15,6 +15,7 @@ use crate::{
     form::{AddressForm, AddressKind},
     handover::HandoverError,
     live::Transport,
+    shared,
 };
 
 /// The most listening sockets of a proxy, the control's among them.
@@ -43,6 +44,8 @@ pub enum Kind {
     Udp,
     /// Whoever reads metrics.
     Metrics,
+    /// Nothing, by itself: another program has the socket, and a list may have what comes in there taken here as well.
+    Lent,
 }
 
 impl Kind {
@@ -54,7 +57,7 @@ impl Kind {
             Self::Tcp => transport == Transport::Tcp,
             Self::PassThrough => transport == Transport::Tls,
             Self::Udp => transport == Transport::Udp,
-            Self::Metrics => false,
+            Self::Metrics | Self::Lent => false,
         }
     }
 
@@ -111,6 +114,7 @@ impl fmt::Display for Listen {
             Kind::PassThrough => write!(f, "tls://{}", self.address),
             Kind::Udp => write!(f, "udp://{}", self.address),
             Kind::Metrics => write!(f, "http://{}/metrics", self.address),
+            Kind::Lent => write!(f, "tcp://{}, which was lent", self.address),
         }
     }
 }
@@ -126,6 +130,7 @@ pub(crate) enum SocketName {
     PassThrough(String),
     Udp(String),
     Metrics(String),
+    Lent(String),
     Control,
 }
 
@@ -171,6 +176,11 @@ impl Socket {
         } else {
             TcpListener::bind(listen.address).map(Self::Tcp)
         }
+    }
+
+    /// The same beside those of other programs, which have an address as well. It doesn't listen yet.
+    pub(crate) fn join(listen: Listen) -> io::Result<Self> {
+        shared::socket::join(listen.address).map(Self::Tcp)
     }
 
     /// Lets more wait than a socket does by itself, as far as the system allows.
@@ -223,6 +233,7 @@ impl Open {
             Kind::PassThrough => SocketName::PassThrough(asked),
             Kind::Udp => SocketName::Udp(asked),
             Kind::Metrics => SocketName::Metrics(asked),
+            Kind::Lent => SocketName::Lent(asked),
         }
     }
 
@@ -239,10 +250,13 @@ impl Open {
 
 impl Sockets {
     /// These and more, as a word names them and as they go along with it: the control's is the last.
-    pub(crate) fn named<'s>(&'s self, more: &'s [Open]) -> (Vec<SocketName>, Vec<BorrowedFd<'s>>) {
-        let open = || self.open.iter().chain(more);
-        let names = open().map(Open::name).chain([SocketName::Control]);
-        let descriptors = open().map(|open| open.socket.as_fd()).chain([self.control.as_fd()]);
+    pub(crate) fn named<'s>(
+        &'s self,
+        more: impl Iterator<Item = &'s Open> + Clone,
+    ) -> (Vec<SocketName>, Vec<BorrowedFd<'s>>) {
+        let open = self.open.iter().chain(more);
+        let names = open.clone().map(Open::name).chain([SocketName::Control]);
+        let descriptors = open.map(|open| open.socket.as_fd()).chain([self.control.as_fd()]);
         (names.collect(), descriptors.collect())
     }
 
@@ -253,12 +267,23 @@ impl Sockets {
 
     /// Where it is listened, by the addresses that the system gave.
     pub(crate) fn listens(&self) -> Vec<Listen> {
-        self.open.iter().filter_map(Open::listen).collect()
+        self.open.iter().filter(|open| open.kind != Kind::Lent).filter_map(Open::listen).collect()
+    }
+
+    /// Those that were lent, which are here no more.
+    pub(crate) fn take_lent(&mut self) -> Vec<Open> {
+        self.open.extract_if(.., |open| open.kind == Kind::Lent).collect()
+    }
+
+    /// Where sockets listen that were lent.
+    pub(crate) fn lent(&self) -> Vec<SocketAddr> {
+        let lent = self.open.iter().filter(|open| open.kind == Kind::Lent);
+        lent.filter_map(|open| open.socket.local_addr().ok()).collect()
     }
 
     /// Goes over from the sockets of one list of addresses to those of another: gives what is new, which is not taken yet, and what is
-    /// no more. All others stay, whatever was given: this process was started with them, and perhaps with another configuration than
-    /// whoever gives has.
+    /// no more. All others stay, whatever was given, and so do those that were lent: this process was started with them, and perhaps with
+    /// another configuration than whoever gives has.
     pub(crate) fn exchange(
         &mut self,
         given: Self,
@@ -291,6 +316,7 @@ impl Sockets {
                 SocketName::PassThrough(asked) => (Kind::PassThrough, asked),
                 SocketName::Udp(asked) => (Kind::Udp, asked),
                 SocketName::Metrics(asked) => (Kind::Metrics, asked),
+                SocketName::Lent(asked) => (Kind::Lent, asked),
                 SocketName::Control => {
                     control = Some(UnixListener::from(descriptor));
                     continue;

@@ -9,6 +9,7 @@
 //! 4. Calls come here from ports that others have only while somebody takes them: the rules that send them here go with the last process
 //!    that does, unless another one is there at once.
 //! 5. It is listened on the addresses of the configuration and of the list that was put in force last, and on no others.
+//! 6. Which sockets are lent is what whoever starts a supervisor lends; it has them until it ends, also as another program.
 
 mod addresses;
 mod adopted_sockets;
@@ -65,8 +66,10 @@ pub struct Plan {
     /// Addresses to listen on. Port 0 takes a free one.
     pub listen: Vec<Listen>,
     /// Sockets that listen already, from whoever started this process. Such a one is what `listen` says of its address; of an
-    /// address that isn't there it takes calls without TLS, or datagrams.
+    /// address that isn't there it takes calls without TLS, or datagrams; or it is lent, where this proxy shares.
     pub inherited: Vec<Socket>,
+    /// Lists may have addresses that other programs have as well: by sockets that were lent, or beside theirs.
+    pub shares: bool,
     pub control: PathBuf,
     /// The folder in which the list of addresses is kept, beside the table.
     pub state: PathBuf,
@@ -215,6 +218,10 @@ impl Holder {
         let (sockets, children, wants_start) = if let Some((mut sockets, children, start, listen)) = given {
             if let Some(listen) = listen {
                 listed.follow(listen);
+            }
+            let lent = sockets.take_lent();
+            if plan.shares {
+                listed.share(lent);
             }
             // There are no more than there were.
             listed.adopt(&mut sockets.open, &plan.listen, MAX_ADDRESSES);

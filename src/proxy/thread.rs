@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     io,
+    net::{SocketAddr, TcpListener as StdListener},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -22,8 +23,14 @@ use crate::{
     count::Unserved,
     flow::{self, Listener},
     listen_address::{Accepted, ListenAddress},
+    nftables::HANDSHAKE,
     proxy_protocol::{self, Announced},
     secured,
+    shared::{
+        Sharing,
+        accept::{self, is_of_one_connection, usable},
+        socket,
+    },
     sockets::BACKLOG,
     worker::{Crew, Incoming, Order, Worker, WorkerThread},
 };
@@ -81,9 +88,16 @@ struct Sources {
 /// A task that accepts connections.
 struct Accepting {
     worker: Rc<Worker>,
-    listener: Rc<TcpListener>,
+    listener: Listening,
     incoming: Incoming,
     task: JoinHandle<()>,
+}
+
+/// A socket at which connections come in.
+enum Listening {
+    Alone(Rc<TcpListener>),
+    /// At a port that another program has as well.
+    Shared(Rc<StdListener>),
 }
 
 impl Sources {
@@ -110,6 +124,55 @@ impl Sources {
         worker
     }
 
+    /// Takes connections from a socket from now on.
+    fn accept(
+        &self,
+        socket: StdListener,
+        incoming: Incoming,
+        address: &Arc<ListenAddress>,
+    ) -> io::Result<()> {
+        let worker = self.worker(address);
+        let (listener, task) = if address.sharing == Sharing::Alone {
+            let listener = Rc::new(TcpListener::from_std(socket)?);
+            let task = spawn_local(accept(Rc::clone(&worker), Rc::clone(&listener), incoming.clone()));
+            (Listening::Alone(listener), task)
+        } else {
+            let socket = Rc::new(socket);
+            let (of_task, of_stream) = (Rc::clone(&worker), incoming.clone());
+            let take = move |stream| place(&of_task, stream, of_stream.clone());
+            let task = spawn_local(accept::accept(Rc::clone(&worker), Rc::clone(&socket), take));
+            (Listening::Shared(socket), task)
+        };
+        self.accepting.borrow_mut().push(Accepting { worker, listener, incoming, task });
+        Ok(())
+    }
+
+    /// Takes what waits at a shared socket, up to the connection from there; see [`Order::TakeWaiting`].
+    fn take_waiting(&self, address: &Arc<ListenAddress>, from: SocketAddr) -> Option<bool> {
+        let all = self.accepting.borrow();
+        let Accepting { worker, listener, incoming, .. } =
+            all.iter().find(|accepting| accepting.worker.is_of(address))?;
+        let Listening::Shared(socket) = listener else { return None };
+        // Others may come all the while.
+        for _ in 0..BACKLOG {
+            if worker.crew().connections() >= worker.limits().connections {
+                return None;
+            }
+            match socket::accept_now(socket) {
+                Ok((_, peer)) if is_same(peer, from) => return Some(true),
+                Ok((stream, _)) => {
+                    if let Ok(stream) = usable(stream) {
+                        place(worker, stream, incoming.clone());
+                    }
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(false),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
     /// Closes a socket at which datagrams came in.
     async fn close(&self, listener: &Rc<Listener>) {
         listener.stopped().await;
@@ -128,15 +191,11 @@ fn obey(sources: &Rc<Sources>, order: Order) {
             sources.thread.exchange_table(table);
             let _ = done.send(());
         }
-        Order::Listen(listener, incoming, address) => match TcpListener::from_std(listener) {
-            Ok(listener) => {
-                let (worker, listener) = (sources.worker(&address), Rc::new(listener));
-                let accepting = accept(Rc::clone(&worker), Rc::clone(&listener), incoming.clone());
-                let task = spawn_local(accepting);
-                sources.accepting.borrow_mut().push(Accepting { worker, listener, incoming, task });
+        Order::Listen(socket, incoming, address) => {
+            if let Err(error) = sources.accept(socket, incoming, &address) {
+                tracing::error!(%error, "a listening socket can't be used");
             }
-            Err(error) => tracing::error!(%error, "a listening socket can't be used"),
-        },
+        }
         Order::Serve(stream, incoming, accepted) => match TcpStream::from_std(stream) {
             Ok(stream) => serve(&sources.worker(accepted.address()), stream, incoming, accepted),
             Err(error) => {
@@ -172,17 +231,38 @@ fn obey(sources: &Rc<Sources>, order: Order) {
             let moved = listeners.extract_if(.., |listener| !listener.is_closing());
             let _ = to.send(moved.flat_map(|listener| listener.give()).collect());
         }
+        Order::Acknowledge(done) => {
+            let _ = done.send(());
+        }
+        Order::TakeWaiting(address, from, found) => {
+            let _ = found.send(sources.take_waiting(&address, from));
+        }
         Order::Gather(done) => {
             sources.thread.hand_over_counts();
             let _ = done.send(());
         }
-        Order::Drain => {
+        Order::Drain { is_last } => {
             sources.thread.begin_draining();
             sources.workers.borrow().iter().for_each(|worker| worker.begin_draining());
-            sources.accepting.borrow_mut().drain(..).for_each(|accepting| accepting.task.abort());
+            for accepting in sources.accepting.borrow_mut().drain(..) {
+                if is_last && accepting.worker.address().sharing == Sharing::Joined {
+                    let leaving = Counted::of(&accepting.worker);
+                    spawn_local(async move {
+                        leave(accepting).await;
+                        drop(leaving);
+                    });
+                } else {
+                    accepting.task.abort();
+                }
+            }
         }
         Order::Stop => {}
     }
+}
+
+/// Whether two are one address and port, however they are written.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
 }
 
 /// Takes what waits at a socket that is closed, and then nothing more; sees to it that what came in there ends in time.
@@ -198,10 +278,8 @@ async fn close(sources: Rc<Sources>, until_closed: Accepted, done: oneshot::Send
     worker.begin_draining();
     let is_of_it = |accepting: &mut Accepting| accepting.worker.is_of(&address);
     let accepting: Vec<Accepting> = sources.accepting.borrow_mut().extract_if(.., is_of_it).collect();
-    for Accepting { listener, incoming, task, .. } in accepting {
-        task.abort();
-        let _ = task.await;
-        accept_waiting(&worker, listener, &incoming).await;
+    for accepting in accepting {
+        leave(accepting).await;
     }
     // Nothing has it any more before that is said.
     if let Some(listener) = datagrams.take_if(|listener| !listener.has_flows()) {
@@ -220,16 +298,43 @@ async fn close(sources: Rc<Sources>, until_closed: Accepted, done: oneshot::Send
     }
 }
 
+/// Takes nothing more from a socket, and closes it here: after what waits, unless that is others', too.
+async fn leave(Accepting { worker, listener, incoming, task }: Accepting) {
+    let sharing = worker.address().sharing;
+    if let Listening::Shared(socket) = &listener
+        && sharing == Sharing::Joined
+        && socket::is_listening(socket)
+    {
+        let at = worker.address().form.address;
+        match socket::refuse_new(socket) {
+            // Those who are on their way come in. From this machine nobody is.
+            Ok(()) if at.ip().is_loopback() => {}
+            Ok(()) => sleep(HANDSHAKE).await,
+            Err(error) => tracing::warn!(%at, %error, "who connects just now may be reset"),
+        }
+    }
+    task.abort();
+    let _ = task.await;
+    let socket = match listener {
+        Listening::Alone(listener) => Rc::into_inner(listener).map(TcpListener::into_std),
+        Listening::Shared(socket) => Rc::into_inner(socket).map(Ok),
+    };
+    if let Some(Ok(socket)) = socket
+        && sharing != Sharing::Lent
+        && socket::is_listening(&socket)
+    {
+        accept_waiting(&worker, socket, &incoming).await;
+    }
+}
+
 /// Takes the connections that wait in the queue of a socket, and closes it here.
-async fn accept_waiting(worker: &Rc<Worker>, listener: Rc<TcpListener>, incoming: &Incoming) {
-    let Some(Ok(listener)) = Rc::into_inner(listener).map(TcpListener::into_std) else { return };
+async fn accept_waiting(worker: &Rc<Worker>, listener: StdListener, incoming: &Incoming) {
     let mut rests = 0;
     // Others may come all the while.
     for _ in 0..BACKLOG {
         match listener.accept() {
             Ok((stream, _)) => {
-                let usable = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-                if let Ok(stream) = usable {
+                if let Ok(stream) = usable(stream) {
                     place(worker, stream, incoming.clone());
                 }
             }
@@ -341,15 +446,18 @@ struct Counted {
     _accepted: Accepted,
 }
 
+impl Counted {
+    /// What isn't a connection counts as one of a worker's.
+    fn of(worker: &Rc<Worker>) -> Self {
+        worker.crew().connections[worker.index()].fetch_add(1, Ordering::Relaxed);
+        let (number, accepted) = (worker.next_number(), worker.address().accept());
+        Self { worker: Rc::clone(worker), number, _accepted: accepted }
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         self.worker.crew().connections[self.worker.index()].fetch_sub(1, Ordering::Relaxed);
         self.worker.forget(self.number);
     }
-}
-
-/// Whether the trouble is the connection's alone, so that the next one can be accepted at once.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }

@@ -5,7 +5,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    net::{IpAddr, TcpListener as StdListener},
+    net::{IpAddr, SocketAddr, TcpListener as StdListener},
     os::fd::OwnedFd,
     rc::Rc,
     sync::{
@@ -54,10 +54,16 @@ pub(crate) enum Order {
     StopTaking(oneshot::Sender<()>),
     /// Another process goes on with the flows of those sockets, which end here.
     GiveFlows(oneshot::Sender<Vec<(FlowForm, OwnedFd)>>),
+    /// Answered at once: what was so before holds on this thread by then.
+    Acknowledge(oneshot::Sender<()>),
+    /// Takes what waits at a socket that another program has as well, up to the connection that was made from there. Answered with whether
+    /// that was still among it; none: it can't be told.
+    TakeWaiting(Arc<ListenAddress>, SocketAddr, oneshot::Sender<Option<bool>>),
     /// What was counted goes into the shard. Answered once it is there.
     Gather(oneshot::Sender<()>),
-    /// Accepts nothing more, and ends each connection with its next answer.
-    Drain,
+    /// Accepts nothing more, and ends each connection with its next answer. Unless this process `is_last`, another one goes on with its
+    /// sockets.
+    Drain { is_last: bool },
     /// Ends the thread, and with it what it still carries out.
     Stop,
 }
@@ -319,6 +325,12 @@ impl Worker {
 
     pub(crate) fn pools(&self) -> &Pools {
         &self.thread.pools
+    }
+
+    /// Whether the table in force has a service for all that comes in here.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let (transport, port) = (self.address.transport(), self.address.form.address.port());
+        self.thread.local.borrow().table().has_port(transport, port)
     }
 
     /// Hears of each table from now on.

@@ -28,6 +28,8 @@ mod pools;
 #[path = "../shared/ports.rs"]
 mod ports;
 mod repeats;
+#[path = "../shared/reuse_port.rs"]
+mod reuse_port;
 mod shadow;
 mod smuggling;
 mod tables;

@@ -41,6 +41,8 @@ pub struct Settings {
     pub threads: usize,
     pub stop_within: Duration,
     pub upgrade_within: Duration,
+    /// Whether connections at ports of other programs may be taken by sockets that these have as well, or beside theirs.
+    pub shares: bool,
     /// Whether an agent may send connections to others' ports here, and the program with which rules for that are removed.
     pub takes_over: bool,
     pub nft: PathBuf,
@@ -69,6 +71,7 @@ impl Default for Settings {
             // Idle connections end by then, and a call that came last has a moment more.
             stop_within: Limits::default().idle + Duration::from_secs(5),
             upgrade_within: Duration::from_hours(1),
+            shares: false,
             takes_over: false,
             nft: DEFAULT_NFT.into(),
             limits: Limits::default(),
@@ -120,6 +123,7 @@ impl Configured for Settings {
             ("tcp.listen", SettingTarget::Parsed(&mut self.tcp_listen)),
             ("udp.listen", SettingTarget::Parsed(&mut self.udp_listen)),
             ("proxy_protocol.from", SettingTarget::Parsed(&mut self.headers_from)),
+            ("takeover.sockets", SettingTarget::Parsed(&mut self.shares)),
             ("takeover.nftables", SettingTarget::Parsed(&mut self.takes_over)),
             ("takeover.program", SettingTarget::Parsed(&mut self.nft)),
             ("drain.stop", SettingTarget::Time(&mut self.stop_within, (Duration::ZERO, DAY))),

@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::{Arc, Mutex as StdMutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -24,7 +25,9 @@ use crate::{
     handover::{HandoverError, PATIENCE, Word},
     listed::Listed,
     listens::{self, ListenFault},
+    shared::Sharing,
     sockets::{Open, Sockets},
+    worker::Incoming,
 };
 
 /// Why callers of TLS can't be served.
@@ -36,8 +39,10 @@ pub(super) struct Addresses {
     current: StdMutex<Current>,
     /// What callers of TLS are shown, if any may come.
     tls: OnceLock<Arc<Tls>>,
-    /// One list at a time.
-    turn: Mutex<()>,
+    /// Where sockets listen that were lent; none: lists may have no address that another program has.
+    lent: OnceLock<Vec<SocketAddr>>,
+    /// One list at a time, and none while it is asked who else has an address.
+    pub(super) turn: Mutex<()>,
     /// The list about which the supervisor was asked.
     asked: StdMutex<Option<Asked>>,
     /// The folder of the list, and the sockets of it, where this process holds them itself.
@@ -70,6 +75,7 @@ impl Addresses {
         Self {
             current: StdMutex::new(current),
             tls: OnceLock::new(),
+            lent: OnceLock::new(),
             turn: Mutex::default(),
             asked: StdMutex::default(),
             state: state.to_owned(),
@@ -80,6 +86,11 @@ impl Addresses {
     /// On which it is listened.
     pub(super) fn listening(&self) -> Vec<Listen> {
         lock(&self.current).listening.clone()
+    }
+
+    /// Where sockets listen that were lent; none: lists may have no address that another program has.
+    pub(super) fn lent(&self) -> Option<&[SocketAddr]> {
+        self.lent.get().map(Vec::as_slice)
     }
 
     /// All at which a service may be: on which it is listened or is to be, and those that were closed while something that came in
@@ -116,6 +127,29 @@ impl ControlHandler {
         }
     }
 
+    /// Lists may have addresses that other programs have as well. `lent`: where sockets of these listen that were lent.
+    pub(crate) fn note_shared(&self, lent: Vec<SocketAddr>) {
+        let _ = self.addresses.lent.set(lent);
+    }
+
+    /// The same, by these sockets, where no supervisor has any. Said before it is listened.
+    ///
+    /// # Errors
+    ///
+    /// The list on disk can't be read, or a socket isn't there.
+    pub async fn share(&self, lent: Vec<TcpListener>) -> io::Result<()> {
+        let open = |socket: TcpListener| {
+            let asked = socket.local_addr()?.to_string();
+            Ok(Open { kind: Kind::Lent, asked, socket: Socket::Tcp(socket) })
+        };
+        let lent = lent.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        self.note_shared(lent.iter().filter_map(|open| Some(open.listen()?.address)).collect());
+        let mut listed = Listed::load(&self.addresses.state)?;
+        listed.share(lent);
+        *self.addresses.own.lock().await = Some(listed);
+        Ok(())
+    }
+
     /// The list in force, and what it has come to.
     pub async fn listen_status(&self) -> ListenStatus {
         let elsewhere = self.left_elsewhere().await;
@@ -129,7 +163,8 @@ impl ControlHandler {
                 None => closing.push(left),
             }
         }
-        let missing = listens::missing(&current.list, &current.listening);
+        let mut missing = listens::missing(&current.list, &current.listening);
+        missing.extend(self.proxy.deaf());
         ListenStatus { list: current.list.clone(), missing, closing }
     }
 
@@ -170,7 +205,8 @@ impl ControlHandler {
     /// Opens the addresses of the list that is on disk, where no supervisor does so. Gives what can't be opened.
     pub async fn listen_again(&self) -> io::Result<Vec<ListenFault>> {
         let configured = self.addresses.listening();
-        let mut listed = Listed::load(&self.addresses.state)?;
+        let shared = self.addresses.own.lock().await.take();
+        let mut listed = shared.map_or_else(|| Listed::load(&self.addresses.state), Ok)?;
         let (_, mut faults) = listed.open_missing(&configured);
         lock(&self.addresses.current).list = listed.form().clone();
         faults.extend(self.listen_on_new(listed.open()).err());
@@ -327,17 +363,22 @@ impl ControlHandler {
 
     /// Takes connections or datagrams from a socket.
     pub(crate) fn listen_at(&self, open: &Open) -> io::Result<()> {
-        let proxy = &self.proxy;
-        match (&open.socket, open.kind, self.addresses.tls.get()) {
-            (Socket::Tcp(socket), Kind::Plain, _) => proxy.listen(socket).map(drop),
-            (Socket::Tcp(socket), Kind::Tls, Some(tls)) => proxy.listen_tls(socket, tls).map(drop),
+        let socket = match &open.socket {
+            Socket::Tcp(socket) => socket,
+            Socket::Udp(socket) => return self.proxy.listen_udp(socket).map(drop),
+        };
+        let incoming = match (open.kind, self.addresses.tls.get()) {
+            (Kind::Plain, _) => Incoming::Calls,
+            (Kind::Tls, Some(tls)) => Incoming::Secured(Arc::clone(tls)),
             // Never calls that were to be secured without it.
-            (Socket::Tcp(_), Kind::Tls, None) => Err(io::Error::other(NO_CERTIFICATE)),
-            (Socket::Tcp(socket), Kind::Tcp, _) => proxy.listen_tcp(socket).map(drop),
-            (Socket::Tcp(socket), Kind::PassThrough, _) => proxy.listen_pass_through(socket).map(drop),
-            (Socket::Udp(socket), _, _) => proxy.listen_udp(socket).map(drop),
-            (Socket::Tcp(_), Kind::Metrics | Kind::Udp, _) => Ok(()),
-        }
+            (Kind::Tls, None) => return Err(io::Error::other(NO_CERTIFICATE)),
+            (Kind::Tcp, _) => Incoming::Tcp,
+            (Kind::PassThrough, _) => Incoming::Named,
+            (Kind::Metrics | Kind::Udp | Kind::Lent, _) => return Ok(()),
+        };
+        let sharing = |listen| listens::sharing(&lock(&self.addresses.current).list, listen);
+        let sharing = open.listen().map_or(Sharing::Alone, sharing);
+        self.proxy.take(socket, &incoming, sharing).map(drop)
     }
 }
 
@@ -353,7 +394,7 @@ fn form_of(Listen { kind, address }: Listen) -> Option<AddressForm> {
         Kind::Tcp => AddressKind::Tcp,
         Kind::PassThrough => AddressKind::Tls,
         Kind::Udp => AddressKind::Udp,
-        Kind::Metrics => return None,
+        Kind::Metrics | Kind::Lent => return None,
     };
     Some(AddressForm { kind, address })
 }

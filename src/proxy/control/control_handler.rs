@@ -54,9 +54,12 @@ enum Holder {
 }
 
 /// Why this process is to finish what it has and end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finish {
     HandedOver,
+    /// It is asked to stop, and another process goes on with its sockets.
+    Replaced,
+    /// Nobody has its sockets after it.
     Stop,
 }
 
@@ -217,6 +220,7 @@ impl ControlHandler {
             finishing,
             held: !matches!(*self.supervisor.lock().await, Holder::Nobody | Holder::Ended),
             marks: self.proxy.marks(),
+            lent: self.addresses.lent().map(<[_]>::to_vec),
             upgrade_failed: self.upgrade_failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -330,11 +334,7 @@ impl ControlHandler {
     /// hand-over.
     pub(crate) async fn finish(&self, why: Finish) {
         self.leave_to_others().await;
-        self.finish.send_modify(|finish| {
-            if *finish != Some(Finish::Stop) {
-                *finish = Some(why);
-            }
-        });
+        self.finish.send_modify(|finish| *finish = (*finish).max(Some(why)));
     }
 
     pub(crate) fn is_to_finish(&self) -> watch::Receiver<Option<Finish>> {

@@ -1,5 +1,7 @@
 //! What the control answers, as it travels.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -47,6 +49,9 @@ pub struct Status {
     /// Its connections to versions are marked for the kernel: connections to others' ports may be sent here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marks: bool,
+    /// Where sockets of other programs listen that were lent to it; absent: it takes nothing at ports of other programs by a socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Vec<SocketAddr>>,
     /// Why the last upgrade did not come about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_failed: Option<String>,
@@ -122,7 +127,7 @@ pub struct ListenStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressStatus {
     pub kind: AddressKind,
-    pub address: std::net::SocketAddr,
+    pub address: SocketAddr,
     /// Connections, or flows of UDP.
     pub connections: usize,
 }
@@ -131,6 +136,24 @@ impl AddressStatus {
     pub(crate) fn form(&self) -> AddressForm {
         AddressForm { kind: self.kind, address: self.address }
     }
+}
+
+/// Addresses of a port that other programs have as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    pub addresses: Vec<OthersStatus>,
+}
+
+/// Who takes what comes in at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OthersStatus {
+    pub kind: AddressKind,
+    pub address: SocketAddr,
+    /// The proxy does: it listens there, and its table has a service for it.
+    pub takes: bool,
+    /// Another program does; absent: it can't be told just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<bool>,
 }
 
 /// Whether a version is drained.

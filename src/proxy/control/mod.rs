@@ -6,6 +6,7 @@
 //! | `PUT /table` | puts a table in force; 409 for one that is older, or changed without a new number; 422 for a fault in it; 507 where it can't be kept |
 //! | `GET /listen` | the list of addresses in force, beside those of the configuration; which of them can't be opened; and what is left at those that were closed |
 //! | `PUT /listen` | puts a list of addresses in force, numbered as tables are, and answers as `GET /listen`; 409 for one that is older, or changed without a new number, and where somebody else has an address; 403 where the system refuses one; 422 for a fault in it; 507 where it can't be kept |
+//! | `POST /others?port=8080` | who takes what comes in at those addresses of this port that other programs have as well. Where a socket was lent, nothing is accepted there for a moment, and a connection is made |
 //! | `GET /status` | how the proxy stands |
 //! | `GET /drained?service=S&variation=V&version=D&wait=30` | whether nobody holds this version any more; 409 while the table names it |
 //! | `GET /unreachable?wait=30` | once a version can't be connected to, or could not since this was asked last |
@@ -24,6 +25,7 @@ pub(crate) mod counting;
 mod counts;
 mod exposed;
 pub mod form;
+mod others;
 mod serve;
 
 pub(crate) use self::exposed::expose;

@@ -39,6 +39,7 @@ async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Ans
         ("/table", &Method::PUT) => put_table(request, handler).await,
         ("/listen", &Method::GET) => json(StatusCode::OK, &handler.listen_status().await),
         ("/listen", &Method::PUT) => put_listen(request, handler).await,
+        ("/others", &Method::POST) => others(request.uri().query().unwrap_or_default(), &handler).await,
         ("/status", &Method::GET) => json(StatusCode::OK, &handler.status().await),
         ("/drained", &Method::GET) => drained(request.uri().query().unwrap_or_default(), &handler).await,
         ("/unreachable", &Method::GET) => {
@@ -49,8 +50,8 @@ async fn answer(request: Request<Incoming>, handler: Arc<ControlHandler>) -> Ans
         ("/upgrade", &Method::POST) => upgrade(&handler).await,
         ("/drain", &Method::POST) => drain(&handler).await,
         (
-            "/table" | "/listen" | "/status" | "/drained" | "/unreachable" | "/counts" | "/metrics"
-            | "/upgrade" | "/drain",
+            "/table" | "/listen" | "/others" | "/status" | "/drained" | "/unreachable" | "/counts"
+            | "/metrics" | "/upgrade" | "/drain",
             method,
         ) => refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}")),
         _ => refusal(StatusCode::NOT_FOUND, format!("there is no {path}")),
@@ -103,6 +104,23 @@ async fn put_listen(request: Request<Incoming>, handler: Arc<ControlHandler>) ->
     };
     let in_force = Some(handler.list_number());
     json(status_of(&refused), &Refusal { error: refused.to_string(), in_force })
+}
+
+async fn others(query: &str, handler: &ControlHandler) -> Answer {
+    let mut port = None;
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        match (&*key, value.parse::<u16>()) {
+            ("port", Ok(asked)) => port = Some(asked),
+            ("port", Err(_)) => return refusal(StatusCode::BAD_REQUEST, format!("port={value} is no port")),
+            (key, _) => {
+                return refusal(StatusCode::BAD_REQUEST, format!("there is no {key:?} here; there is port"));
+            }
+        }
+    }
+    match port {
+        Some(port) => json(StatusCode::OK, &handler.others(port).await),
+        None => refusal(StatusCode::BAD_REQUEST, "name a port"),
+    }
 }
 
 fn status_of(refused: &Refused) -> StatusCode {

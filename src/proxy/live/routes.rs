@@ -75,6 +75,14 @@ impl Routes {
         self.flows.get(&(transport, port)).copied()
     }
 
+    /// Whether all that comes in on a port is for one service of a transport.
+    pub(super) fn has_port(&self, transport: Transport, port: u16) -> bool {
+        match transport {
+            Transport::Http => self.ports.contains_key(&port),
+            Transport::Tcp | Transport::Tls | Transport::Udp => self.of_port(transport, port).is_some(),
+        }
+    }
+
     pub(super) fn of_name(&self, name: &str) -> Option<usize> {
         self.tls_names.get(name).copied()
     }

@@ -177,6 +177,11 @@ impl LiveTable {
         self.routes.of_port(transport, port)
     }
 
+    /// Whether all that comes in on a port is for one service of a transport.
+    pub(crate) fn has_port(&self, transport: Transport, port: u16) -> bool {
+        self.routes.has_port(transport, port)
+    }
+
     /// The service of TLS that callers of this name are for; `name` is in small letters.
     pub(crate) fn of_name(&self, name: &str) -> Option<usize> {
         self.routes.of_name(name)

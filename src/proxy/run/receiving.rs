@@ -105,7 +105,7 @@ impl Receiving {
             sockets.as_ref().filter(|_| serves).map(Sockets::copy).transpose()?
         };
         let (names, descriptors) = match &copy {
-            Some(sockets) => sockets.named(&[]),
+            Some(sockets) => sockets.named(std::iter::empty()),
             None => (Vec::new(), Vec::new()),
         };
         let serves = copy.is_some();

@@ -13,7 +13,13 @@ use super::{
     Holder, Process,
     process::{Event, Number},
 };
-use crate::{form::ListenForm, handover::Word, listed::Change, listens::ListenFault, sockets::SocketName};
+use crate::{
+    form::ListenForm,
+    handover::Word,
+    listed::Change,
+    listens::ListenFault,
+    sockets::{SocketName, Sockets},
+};
 
 /// How often it is tried to open what couldn't be opened at a start, and to tell what couldn't be told.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -21,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl Holder {
     /// All sockets that it holds, as a word names them and as they go along with it; none once they were given up.
     pub(super) fn held(&self) -> Option<(Vec<SocketName>, Vec<BorrowedFd<'_>>)> {
-        Some(self.sockets.as_ref()?.named(self.listed.open()))
+        Some(self.sockets.as_ref()?.named(self.listed.held()))
     }
 
     /// A process asks for a list, and hears what became of it.
@@ -66,6 +72,10 @@ impl Holder {
             Ok(change) => {
                 // What is closed here stays open in the process that serves, until that has taken what waits.
                 drop(self.listed.put_in_force(change));
+                let configured = self.sockets.as_ref().map(Sockets::listens).unwrap_or_default();
+                if self.listed.misses(&configured) {
+                    self.listen_again_at = Some(Instant::now() + AGAIN);
+                }
                 self.processes.values_mut().for_each(|process| process.is_behind = true);
                 if !self.tell_addresses().await {
                     let fault = ListenFault::not_yet("the process that serves can't be told");

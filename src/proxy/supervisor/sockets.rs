@@ -27,7 +27,7 @@ pub(super) fn lock(plan: &Plan) -> Result<File, HoldError> {
 }
 
 /// The sockets to listen on: those that were given or taken where they are asked for, others anew. Of those that were taken the list
-/// gets its own.
+/// gets its own, and of those that were given those that are lent.
 pub(super) fn make(
     plan: &mut Plan,
     taken: Option<Sockets>,
@@ -38,14 +38,23 @@ pub(super) fn make(
         Some(sockets) => (sockets.open, Some(sockets.control)),
         None => (Vec::new(), None),
     };
-    let mut open = Vec::new();
+    // Whoever starts this process lends them again.
+    there.retain(|open| open.kind != Kind::Lent);
+    let (mut open, mut lent) = (Vec::new(), Vec::new());
     let mut wanted = plan.listen.clone();
     for socket in plan.inherited.drain(..) {
         let address = socket.local_addr()?;
+        let asked = address.to_string();
         let at = wanted.iter().position(|wanted| wanted.is_met_by(&socket, address));
-        let by_itself = if socket.is_udp() { Kind::Udp } else { Kind::Plain };
-        let kind = at.map_or(by_itself, |at| wanted.remove(at).kind);
-        open.push(Open { kind, asked: address.to_string(), socket });
+        match (at.map(|at| wanted.remove(at).kind), socket.is_udp()) {
+            (Some(kind), _) => open.push(Open { kind, asked, socket }),
+            (None, false) if plan.shares => lent.push(Open { kind: Kind::Lent, asked, socket }),
+            (None, false) => open.push(Open { kind: Kind::Plain, asked, socket }),
+            (None, true) if plan.shares => tracing::warn!(
+                "the socket for datagrams at {address} isn't used: they are taken over by nftables alone, and it isn't in udp.listen"
+            ),
+            (None, true) => open.push(Open { kind: Kind::Udp, asked, socket }),
+        }
     }
     for Listen { kind, address } in wanted {
         let asked = address.to_string();
@@ -64,7 +73,11 @@ pub(super) fn make(
     }
     open.iter().try_for_each(|open| open.socket.deepen())?;
     let configured: Vec<Listen> = open.iter().filter_map(Open::listen).collect();
-    listed.adopt(&mut there, &configured, MAX_ADDRESSES.saturating_sub(configured.len()));
+    let most = MAX_ADDRESSES.saturating_sub(configured.len() + lent.len());
+    if plan.shares {
+        listed.share(lent);
+    }
+    listed.adopt(&mut there, &configured, most);
     let control = match control.filter(|_| path.exists()) {
         Some(control) => control,
         None => socket::bind(path).map_err(|source| HoldError::Control { path: path.clone(), source })?,

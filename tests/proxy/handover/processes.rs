@@ -60,7 +60,8 @@ async fn hold(folder: PathBuf) -> i32 {
     let (inherited, again) = (supervisor::inherited().unwrap(), folder.clone());
     let free = |kind| Listen { kind, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
     let mut listen = vec![free(Kind::Plain)];
-    if !inherited.is_empty() {
+    let shares = folder.join(SHARES).exists();
+    if !inherited.is_empty() && !shares {
         // As far as it is told, the first of those that are given is for TLS.
         let address = inherited[0].local_addr().unwrap();
         listen = if tls(&folder).is_some() { vec![Listen { kind: Kind::Tls, address }] } else { Vec::new() };
@@ -74,6 +75,7 @@ async fn hold(folder: PathBuf) -> i32 {
     let plan = Plan {
         listen,
         inherited,
+        shares,
         control: folder.join("control.sock"),
         state: folder.join("state"),
         nft: None,
@@ -110,6 +112,7 @@ async fn serve(folder: PathBuf) -> i32 {
         threads: 2,
         limits: Limits { udp_idle: udp_idle(&folder), ..Limits::default() },
         measuring: Measuring { interval_seconds: 1, ..Measuring::default() },
+        shares: folder.join(SHARES).exists(),
         tls: tls(&folder),
         headers_from: Vec::new(),
         stop_within: Duration::from_mins(1),
@@ -129,6 +132,9 @@ async fn serve(folder: PathBuf) -> i32 {
 
 /// Where this is, a flow ends only when its variation gets none any more.
 pub const FLOWS_LAST: &str = "flows.last";
+
+/// Where this is, sockets that are given are lent, and others may be joined.
+pub const SHARES: &str = "shares";
 
 /// Short, lest a proxy that ends waits for long.
 fn udp_idle(folder: &Path) -> Duration {
@@ -188,14 +194,15 @@ impl Held {
 
     /// Started as a service manager starts one that is to take its sockets.
     pub async fn start_with(folder: TempDir, given: Given) -> Self {
-        let program = part("holder", folder.path());
-        let mut supervisor = Command::new("sh");
-        // The pid stays, and the socket becomes descriptor 3.
-        supervisor.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
-        supervisor.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(given.socket));
-        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        supervisor.envs(variables).env("NOTIFY_SOCKET", given.notify);
+        let supervisor = given_to_holder(folder.path(), given);
         Self::of(folder, supervisor).await
+    }
+
+    /// The same, once the one before is gone.
+    pub async fn start_holder_again_with(&mut self, given: Given) {
+        let (supervisor, line) = started(&mut given_to_holder(self.folder.path(), given)).await;
+        self.at = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        self.supervisor = supervisor;
     }
 
     async fn of(folder: TempDir, mut supervisor: Command) -> Self {
@@ -374,7 +381,8 @@ impl Held {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        left.retain(|name| !name.starts_with("tls.") && name != "program" && name != FLOWS_LAST);
+        let prepared = ["program", FLOWS_LAST, SHARES];
+        left.retain(|name| !name.starts_with("tls.") && !prepared.contains(&name.as_str()));
         left.sort();
         assert_eq!(left, ["control.sock.lock", "state"]);
     }
@@ -387,6 +395,18 @@ fn copy_program(folder: &Path) {
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&new).status();
     assert!(copied.unwrap().success());
     std::fs::rename(new, folder.join("program")).unwrap();
+}
+
+/// A supervisor as a service manager starts one that is to take its sockets.
+fn given_to_holder(folder: &Path, Given { socket, notify }: Given) -> Command {
+    let program = part("holder", folder);
+    let mut supervisor = Command::new("sh");
+    // The pid stays, and the socket becomes descriptor 3.
+    supervisor.args(["-c", "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh"]);
+    supervisor.arg(program.get_program()).args(program.get_args()).stdin(OwnedFd::from(socket));
+    let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    supervisor.envs(variables).env("NOTIFY_SOCKET", notify);
+    supervisor
 }
 
 async fn start_holder(folder: &Path) -> (Child, String) {

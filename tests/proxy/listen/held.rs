@@ -23,9 +23,10 @@ use crate::{
     flows::{service, table, udp::End},
     handover::{
         load::{self, Callers, Counting},
-        processes::{Broken, FLOWS_LAST, Held, kill, wait_until},
+        processes::{Broken, FLOWS_LAST, Given, Held, SHARES, kill, lives, wait_until},
     },
     ports::free_address,
+    reuse_port::Program,
     tls::{Authority, client, dial, write},
     world::{Peer, Scripted, field},
 };
@@ -560,5 +561,62 @@ async fn callers_of_tls_are_served_at_an_address_of_the_list_with_the_certificat
     }
     held.open(2, &[]).await;
     assert!(is_refused(at).await);
+    held.stop().await;
+}
+
+/// Ports of other programs: one of which the socket is lent, and one at which the proxy listens beside whoever does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shared_ports_are_served_over_upgrades_and_kills_of_either_process_and_of_both() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(SHARES), "").unwrap();
+    let (lent, joined) = (free_address(), free_address());
+    let socket = TcpListener::bind(lent).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let notify = folder.path().join("nobody");
+    let given = || Given { socket: socket.try_clone().unwrap(), notify: notify.clone() };
+    let mut held = Held::start_with(folder, given()).await;
+    assert_eq!(held.status().await.lent, Some(vec![lent]));
+    let mut addresses = list(1, &[("http", lent), ("http", joined)]);
+    (addresses["lent"], addresses["joined"]) = (json!([lent]), json!([joined]));
+    let opened = put(&held.client, &addresses).await.unwrap();
+    assert!(opened.missing.is_empty());
+    let version = Counting::start().await;
+    let variations = json!([{"name": "base", "targets": [version.at.to_string()]}]);
+    let form = table(1, [json!({"ports": [lent.port(), joined.port()], "variations": variations})]);
+    let form = serde_json::to_vec(&form).unwrap();
+    let _: Applied = held.client.put("/table", form.into()).await.unwrap();
+    let are_served = async || is_served(lent).await && is_served(joined).await;
+    wait_until(async || are_served().await).await;
+    held.upgrade().await;
+    assert!(are_served().await);
+    held.kill_serving().await;
+    wait_until(async || are_served().await).await;
+
+    held.kill_holder();
+    wait_until(async || !held.status().await.held).await;
+    assert!(are_served().await);
+    let before = held.status().await.pid;
+    held.start_holder_again_with(given()).await;
+    held.other_than(before).await;
+    wait_until(async || are_served().await).await;
+    assert_eq!(held.list().await, opened);
+
+    let serving = held.status().await.pid;
+    held.kill_holder();
+    kill(serving);
+    wait_until(async || !lives(serving)).await;
+    assert!(is_refused(joined).await && !is_refused(lent).await, "the other program has it");
+    held.start_holder_again_with(given()).await;
+    wait_until(async || are_served().await).await;
+    assert_eq!(held.list().await, opened);
+
+    // What is lent is left to whoever else has it, also what waits.
+    let program = Program::beside(joined, |stream: TcpStream| async move { drop(stream) });
+    held.open(2, &[]).await;
+    let _caller = TcpStream::connect(lent).await.unwrap();
+    socket.accept().unwrap();
+    assert!(!is_refused(joined).await);
+    program.lets_go().await;
+    assert!(is_refused(joined).await);
     held.stop().await;
 }

@@ -3,6 +3,7 @@
 mod alone;
 mod held;
 mod rules;
+mod shared;
 
 use std::{io::ErrorKind, net::SocketAddr};
 

@@ -1,0 +1,76 @@
+//! Who else takes what comes in at an address that other programs have as well.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use tokio::{
+    net::TcpStream,
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
+
+use super::{
+    control_handler::{ControlHandler, Phase},
+    form::{Others, OthersStatus},
+};
+use crate::{
+    listen_address::ListenAddress,
+    shared::{ANOTHERS_TURN, Sharing, listening},
+};
+
+impl ControlHandler {
+    /// Looks who takes what comes in at those addresses of a port at which it is listened here beside others.
+    pub(super) async fn others(&self, port: u16) -> Others {
+        // Neither another list nor another question comes in between, nor a process that takes over: it would be taken for another program.
+        let _turn = self.addresses.turn.lock().await;
+        let phase = self.phase.lock().await;
+        let mut addresses = Vec::new();
+        for address in self.proxy.shared_at(port) {
+            let takes = self.proxy.is_wanted(&address) && address.has_begun() && !address.is_deaf();
+            let others = match address.sharing {
+                Sharing::Alone => Some(false),
+                Sharing::Joined => listens_beside(&address).await,
+                Sharing::Lent if takes && *phase == Phase::Serving => self.is_taken_by_others(&address).await,
+                // Nothing is taken here, or by another process as well.
+                Sharing::Lent => None,
+            };
+            let (kind, address) = (address.form.kind, address.form.address);
+            addresses.push(OthersStatus { kind, address, takes, others });
+        }
+        Others { addresses }
+    }
+
+    /// Whether somebody else accepts a connection that is made to a lent socket while nobody does here.
+    async fn is_taken_by_others(&self, address: &Arc<ListenAddress>) -> Option<bool> {
+        let paused = address.pause();
+        self.proxy.acknowledged().await;
+        let to = called(address.form.address);
+        let asking = timeout(ANOTHERS_TURN, TcpStream::connect(to)).await.ok()?.ok()?;
+        let from = asking.local_addr().ok()?;
+        sleep(ANOTHERS_TURN).await;
+        let is_here = self.proxy.take_waiting(Arc::clone(address), from).await?;
+        // If it took longer, the connection may have been accepted here by then.
+        let is_sure = address.is_paused();
+        drop(paused);
+        is_sure.then_some(!is_here)
+    }
+}
+
+/// Whether somebody else has a socket that listens where this one does; none: it can't be read.
+async fn listens_beside(address: &ListenAddress) -> Option<bool> {
+    let (at, own) = (address.form.address, address.inode);
+    let looked = spawn_blocking(move || Some(listening::is_beside(&listening::text(false).ok()?, at, own)));
+    looked.await.ok()?
+}
+
+/// By which address somebody of this machine is called who listens there.
+fn called(at: SocketAddr) -> SocketAddr {
+    let ip = match at.ip() {
+        IpAddr::V4(all) if all.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(all) if all.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        one => one,
+    };
+    SocketAddr::new(ip, at.port())
+}
