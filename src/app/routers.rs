@@ -98,14 +98,16 @@ fn check_proxies(routers: &[LedRouter]) -> anyhow::Result<()> {
                 control.display()
             );
         }
-        if let (Some(starts), Some((name, _))) = (starts, led.iter().find(|(_, proxy)| takes_over(proxy)))
-            && starts != *name
-        {
-            anyhow::bail!(
-                "the router {name} would take calls over, and {starts} starts its proxy, {}, which has to be told of that: set \
-                 takeover.nftables in {starts}",
-                control.display()
-            );
+        for (way, takes) in WAYS {
+            if let (Some(starts), Some((name, _))) = (starts, led.iter().find(|(_, proxy)| takes(proxy)))
+                && starts != *name
+            {
+                anyhow::bail!(
+                    "the router {name} would take calls over, and {starts} starts its proxy, {}, which has to be told of that: set \
+                     takeover.{way} in {starts}",
+                    control.display()
+                );
+            }
         }
     }
     if let [name, ..] = taking[..] {
@@ -119,8 +121,15 @@ fn check_proxies(routers: &[LedRouter]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How calls are taken over, and who does so.
+const WAYS: [(&str, fn(&ProxySettings) -> bool); 2] = [("nftables", takes_over), ("sockets", shares)];
+
 fn takes_over(proxy: &ProxySettings) -> bool {
     proxy.takeover.as_ref().is_some_and(|takeover| takeover.nftables)
+}
+
+fn shares(proxy: &ProxySettings) -> bool {
+    proxy.takeover.as_ref().is_some_and(|takeover| takeover.sockets)
 }
 
 /// The proxies that they lead, by the control socket of each, and who leads it.
@@ -146,7 +155,7 @@ fn shared_proxies<'r>(led: impl IntoIterator<Item = &'r LedRouter>) -> BTreeMap<
         let Some((_, settings)) = starts else { continue };
         // Where none takes over any more, what is taken over still is in the folder of the one that did.
         let has_taken = |proxy: &ProxySettings| proxy.takeover.as_ref().is_some_and(|of| of.file.exists());
-        let takes = led.iter().find(|(_, proxy)| takes_over(proxy));
+        let takes = led.iter().find(|(_, proxy)| takes_over(proxy) || shares(proxy));
         let takes = takes.or_else(|| led.iter().find(|(_, proxy)| has_taken(proxy)));
         let takeover = takes.map_or(&settings.takeover, |(_, proxy)| &proxy.takeover).clone();
         let names: BTreeSet<String> = led.iter().map(|(name, _)| (*name).to_owned()).collect();

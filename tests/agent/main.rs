@@ -25,6 +25,8 @@ mod own_network;
 mod ports;
 mod process;
 mod reports;
+#[path = "../shared/reuse_port.rs"]
+mod reuse_port;
 mod runners;
 mod scripted;
 mod shared_proxy;

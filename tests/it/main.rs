@@ -48,6 +48,8 @@ mod reference;
 #[path = "../shared/releases.rs"]
 mod releases;
 mod replay;
+#[path = "../shared/reuse_port.rs"]
+mod reuse_port;
 #[path = "../shared/seed.rs"]
 mod seed;
 mod sim;

@@ -442,6 +442,10 @@ impl DataPlane for BuiltInProxy {
         self.seen(|last| takeover.trouble(last.status.as_ref()?))
     }
 
+    fn shared_ports(&self) -> BTreeSet<u16> {
+        self.takeover.as_ref().map(Takeover::shared_ports).unwrap_or_default()
+    }
+
     fn ports(&self) -> Option<Vec<OpenPorts>> {
         self.seen(|last| {
             let status = last.status.as_ref()?;

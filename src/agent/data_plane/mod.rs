@@ -17,7 +17,7 @@ mod reachability;
 mod shared_counts;
 mod shared_proxy;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use call_metrics::Cursor;
 use model::traffic::OpenPorts;
@@ -129,6 +129,11 @@ pub trait DataPlane: fmt::Debug + Send + Sync {
     /// What keeps it from taking over calls at ports of other programs, though it is to, and what to do.
     fn takeover_trouble(&self) -> Option<String> {
         None
+    }
+
+    /// Ports of which another program may still take a part of the calls, past this.
+    fn shared_ports(&self) -> BTreeSet<u16> {
+        BTreeSet::new()
     }
 
     /// The ports at which services may be; none: any, as far as is known.

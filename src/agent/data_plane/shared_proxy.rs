@@ -497,7 +497,8 @@ impl Parts {
 impl From<Trouble> for Untold {
     fn from(trouble: Trouble) -> Self {
         match trouble.kind {
-            TroubleKind::Refused => Self::Refused(trouble),
+            // Others' tables needn't wait for it.
+            TroubleKind::Refused | TroubleKind::Waits => Self::Refused(trouble),
             TroubleKind::Passes | TroubleKind::Unauthorized => Self::Passes(trouble),
         }
     }
@@ -703,6 +704,10 @@ impl DataPlane for Part {
 
     fn takeover_trouble(&self) -> Option<String> {
         self.shared().front.takeover_trouble()
+    }
+
+    fn shared_ports(&self) -> BTreeSet<u16> {
+        self.shared().front.shared_ports()
     }
 
     fn ports(&self) -> Option<Vec<OpenPorts>> {

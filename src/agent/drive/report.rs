@@ -120,17 +120,19 @@ fn service(
         seen_ago_ms: view.seen_at.map(|at| at.elapsed().as_millis() as u64),
         measured_ms: testing.filter(|_| counts.is_some()).map(|testing| testing.elapsed_ms),
         variations: variations.collect(),
-        led: led_as(&told, view),
+        led: led_as(&told, view, front),
     })
 }
 
-/// All of a service, with the ports at which its router listens where others have those that are called.
-fn led_as(told: &Service, view: &View) -> LedForm {
+/// All of a service, with the ports at which its router listens where others have those that are called, and whether these take calls, too.
+fn led_as(told: &Service, view: &View, front: &dyn DataPlane) -> LedForm {
     let mut led = LedForm::from(told);
     let wanted = view.wanted.as_ref().and_then(|wanted| wanted.service(told.name.as_str()));
+    let shared = front.shared_ports();
     for listen in &mut led.ports {
         let placed = wanted.and_then(|of| of.listens.iter().find(|one| one.socket() == listen.socket()));
         listen.at = placed.and_then(|placed| placed.at);
+        listen.shared = !listen.protocol.is_udp() && shared.contains(&listen.port);
     }
     led
 }

@@ -89,7 +89,9 @@ pub struct ProxySettings {
 /// How calls to others' ports are taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeoverSettings {
-    /// By rules of nftables. Otherwise what was taken over is given back.
+    /// By sockets that the other programs have as well, or beside theirs. Otherwise what was taken over so is given back.
+    pub sockets: bool,
+    /// By rules of nftables. Otherwise what was taken over so is given back.
     pub nftables: bool,
     /// The program that puts them in force.
     pub program: PathBuf,

@@ -233,6 +233,8 @@ pub struct Trouble {
 pub enum TroubleKind {
     /// It may go better later.
     Passes,
+    /// It waits for something that somebody has to do elsewhere, which is looked at each second, however long that takes.
+    Waits,
     /// Whoever was asked refuses it: asking again changes nothing.
     Refused,
     /// The manager doesn't accept this agent's token.
@@ -242,6 +244,10 @@ pub enum TroubleKind {
 impl Trouble {
     pub fn passing(text: impl Into<String>) -> Self {
         Self { kind: TroubleKind::Passes, text: text.into() }
+    }
+
+    pub fn waits(text: impl Into<String>) -> Self {
+        Self { kind: TroubleKind::Waits, text: text.into() }
     }
 
     pub fn refused(text: impl Into<String>) -> Self {

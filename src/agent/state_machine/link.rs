@@ -43,7 +43,7 @@ impl StateMachine {
                     "the manager doesn't accept this agent's token; what serves goes on: {}",
                     trouble.text
                 ))),
-                TroubleKind::Passes | TroubleKind::Refused => {
+                TroubleKind::Passes | TroubleKind::Waits | TroubleKind::Refused => {
                     self.warn(format!("trouble with the manager; tried again: {}", trouble.text));
                 }
             }

@@ -293,7 +293,11 @@ impl StateMachine {
                 self.world.look_at_ms = now.ms;
             }
             Err(trouble) => {
-                self.tries.failed(act, now.ms);
+                if trouble.kind == TroubleKind::Waits {
+                    self.tries.waits(act, now.ms);
+                } else {
+                    self.tries.failed(act, now.ms);
+                }
                 let is_refused = trouble.kind == TroubleKind::Refused;
                 let why = trouble.text.clone();
                 self.no_proxy(trouble, now);

@@ -8,6 +8,9 @@ use super::act::Act;
 const FIRST_MS: u64 = 200;
 const LONGEST_MS: u64 = 30_000;
 
+/// The pause before it is looked again, in milliseconds, whether that has come which an act waits for.
+const WAIT_MS: u64 = 1_000;
+
 /// A pause is shortened or lengthened by chance, in hundredths, so that agents that lost their manager together don't come back together.
 const JITTER: Range<u64> = 75..126;
 
@@ -35,6 +38,11 @@ impl Tries {
         let pause = FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_MS);
         let pause = pause * self.random.u64(JITTER) / 100;
         self.tries.insert(act, Try { failures, not_before_ms: now_ms + pause });
+    }
+
+    /// It waits for something elsewhere: it is tried again after a pause that doesn't grow.
+    pub fn waits(&mut self, act: Act, now_ms: u64) {
+        self.tries.insert(act, Try { failures: 1, not_before_ms: now_ms + WAIT_MS });
     }
 
     /// Another act takes the place of one that failed, with all its failures: it is tried after the same pause.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use proxy::whole_file;
 use tokio::time::sleep;
 
-use super::{Ground, Taken, load, machine::Machine, nft::Redirects};
+use super::{Ground, load, machine::Machine, nft::Redirects, taken::Taken};
 use crate::{settings::TakeoverSettings, state_machine::Trouble};
 
 /// Ports of which calls were taken over, and how they are given back. Nobody else gives them back meanwhile.
@@ -41,14 +41,22 @@ impl LeftOver {
         if taken.is_empty() {
             return Ok(None);
         }
-        // Who can't read the rules learns so before anything has ended.
-        ground.look().await?;
-        Ok(Some(Self { ground, file, taken }))
+        let found = Self { ground, file, taken };
+        if found.is_any_by_rules() {
+            // Who can't read the rules learns so before anything has ended.
+            found.ground.look().await?;
+        }
+        Ok(Some(found))
     }
 
     /// The ports that others have.
     pub fn ports(&self) -> Vec<u16> {
         self.taken.iter().map(|taken| taken.port).collect()
+    }
+
+    /// What comes by a socket needs nothing: the proxy closes it with its end, or whoever lent it has it.
+    fn is_any_by_rules(&self) -> bool {
+        self.taken.iter().any(Taken::is_by_rules)
     }
 
     /// Has nobody sent to the proxy any more, and waits until those are there who were on the way. The agent has ended.
@@ -58,7 +66,7 @@ impl LeftOver {
     /// Callers may still be sent there.
     pub async fn send_nobody(&self) -> Result<(), Trouble> {
         // Another agent has put its own rules in the place of these.
-        if self.ground.is_anothers() || self.ground.look().await?.sent.is_empty() {
+        if !self.is_any_by_rules() || self.ground.is_anothers() || self.ground.look().await?.sent.is_empty() {
             return Ok(());
         }
         self.ground.take(&Redirects::new()).await?;
@@ -72,7 +80,7 @@ impl LeftOver {
     ///
     /// Something is left, or it can't be kept that nothing is.
     pub async fn give_back(self) -> Result<(), Trouble> {
-        if !self.ground.is_anothers() {
+        if self.is_any_by_rules() && !self.ground.is_anothers() {
             if self.ground.look().await?.is_there {
                 self.ground.give_back().await?;
             }

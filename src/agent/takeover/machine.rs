@@ -1,6 +1,7 @@
-//! The ground of a machine: the kernel's rules, by the program nft.
+//! The ground of a machine: the kernel's rules, by the program nft, and sockets that listen.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     os::unix::net::UnixListener,
@@ -10,11 +11,14 @@ use std::{
 };
 
 use model::traffic::Socket;
-use proxy::nftables::{self, NftError, TABLE};
+use proxy::{
+    nftables::{self, NftError, TABLE},
+    shared::{listening, socket::can_join},
+};
 
 use super::{
     Answer, Ground,
-    listeners::listeners,
+    listeners::{by_port, listeners},
     lock,
     nft::{Found, Redirects, read, render},
 };
@@ -138,10 +142,17 @@ impl Ground for Machine {
     }
 
     fn listeners(&self, Socket { port, is_udp }: Socket) -> Vec<IpAddr> {
-        let names = if is_udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
-        let listed =
-            names.map(|name| fs::read_to_string(Path::new("/proc/net").join(name)).unwrap_or_default());
-        listeners(&listed.concat(), port, is_udp)
+        listeners(&listening::text(is_udp).unwrap_or_default(), port, is_udp)
+    }
+
+    fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
+        let listed = by_port(&listening::text(false).unwrap_or_default()).into_iter();
+        let asked = listed.filter(|(at, _)| port.is_none_or(|port| port == *at));
+        let each = |(at, all): (u16, BTreeSet<IpAddr>)| {
+            let all = all.into_iter().map(|address| (address, can_join(SocketAddr::new(address, at))));
+            (at, all.collect())
+        };
+        asked.map(each).collect()
     }
 
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {

@@ -1,29 +1,55 @@
 //! Calls to a port that another program has, and keeps, come to the proxy beside this agent as long as a service is led there.
 //!
+//! There are two ways. **By a socket** the proxy listens at the port as well, by a socket that was lent to it or by one beside the other
+//! program's (`proxy::shared`): either of them answers a call until the other program lets go. **By rules** the kernel sends callers to
+//! another port, where the proxy listens, and the other program goes on. The first of them that there is for a port is taken ([`rule`]), and
+//! kept as long as it serves.
+//!
 //! Invariants:
 //!
 //! 1. What is about to be done is on disk before it is done (`takeover.json`): so whoever comes after a kill finds what may be in force, goes
 //!    on with what a table still wants, and gives the rest back.
-//! 2. Calls are sent to the proxy only while its table has the service, and it listens for them. So they are taken from the program that
-//!    has the port after the table was put in force, and given back before a table is that doesn't have the service.
+//! 2. Calls come to the proxy only while its table has the service, and it listens for them. So rules send them after the table was put in
+//!    force, and no more before a table is that doesn't have the service. By a socket the proxy itself sees to that: it accepts nothing at
+//!    such a port before its table has a service there.
 //! 3. Who was on the way when a port was given back is taken: the proxy listens as long as a handshake may last. Connections that came in
 //!    are answered there, and closed with their next answer, also once no table has their service any more.
 //! 4. Callers come from the addresses at which the program listens that has the port, and from no others: what is for this machine alone
 //!    stays so.
-//! 5. What is in force is read back. Where it is something else, it is put in force again, and that is told as a drift.
-//! 6. While no proxy answers, or one that doesn't mark its own calls, nothing is sent to it: the program that has the port gets its calls.
+//! 5. What is in force of rules is read back. Where it is something else, it is put in force again, and that is told as a drift.
+//! 6. While no proxy answers, or one that doesn't mark its own calls, no rule sends anything to it: the program that has the port gets its
+//!    calls.
 //! 7. Where nothing can be taken over, no table waits for that which doesn't need it.
+//! 8. By a socket the proxy lets go only once the other program accepts again. Until then there is no table without the service; that is
+//!    asked each second ([`TroubleKind::Waits`](crate::state_machine::TroubleKind)), and holds up no other agent's table.
+//! 9. Whether the other program still accepts is known, or it is taken for one that does: shares aren't told to be in force then (`beside`).
+//! 10. Rules are looked at only while any are in force, or are to be, or it isn't known whether there can be any.
 //!
-//! How it is done depends on where this runs: that is a [`Ground`]. Which way there is for a port is [`rule`].
+//! What would go wrong otherwise, by a socket:
+//!
+//! - *The target of the version that serves is the port itself.* The proxy's calls come back to it, as often as the kernel gives them to
+//!   it: so such a service goes by rules, or not at all.
+//! - *The proxy lets go since the table has no service any more*, and the other program was ended: nobody is there.
+//! - *Who asks whether that is back does so less and less often*, as what failed is tried again: somebody who starts it again waits for
+//!   half a minute, and so do all who deprecate a canary.
+//! - *The agent is killed while it asks.* The proxy has paused by itself, and goes on by itself.
+//! - *An address can't be opened any more*, since another program has opened it otherwise: it is given up, and keeps nothing else from
+//!   being opened.
+//!
+//! How it is done depends on where this runs: that is a [`Ground`].
 
+mod beside;
 pub mod left_over;
 pub mod listeners;
 pub mod machine;
 pub mod nft;
+mod prepare;
 pub mod rule;
+mod taken;
+mod watch;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt, fs, io,
     net::{IpAddr, SocketAddr},
     path::Path,
@@ -35,33 +61,45 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use model::traffic::{Listen, OpenPorts, Protocol, Socket};
+use model::traffic::{OpenPorts, Protocol, Socket};
 use proxy::{
     control::{
         client::{Client, ClientError},
-        form::{ListenStatus, Status},
+        form::{ListenStatus, Others, Status},
     },
-    form::{AddressForm, AddressKind, ListenForm, ServiceForm, TransportForm},
+    form::{AddressForm, ServiceForm},
     whole_file,
 };
-use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Mutex as TurnMutex, Notify},
-    task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    task::{JoinSet, spawn_blocking},
+    time::Instant,
 };
 use traffic::desired::{Service, ServiceSpec};
 
 use self::{
+    beside::Beside,
     machine::Machine,
-    nft::{Found, Redirect, Redirects, Sent, written},
-    rule::{Facts, UNMARKED, Way, not_taken, place, way},
+    nft::{Found, Redirect, Redirects},
+    rule::{UNMARKED, UNSHARED},
+    taken::{Phase, Taken},
 };
 use crate::{proxy_process::of_proxy, settings::TakeoverSettings, state_machine::Trouble};
 
-/// How often it is looked whether what is in force is what was put in force.
+/// How often it is looked whether what is in force is what was put in force, and who else takes calls.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether rules are possible that weren't.
+const RULES_AGAIN: Duration = Duration::from_secs(10);
+
+/// How often it is looked at which ports calls could be taken over by a socket. That reads all that is connected on this machine.
+const SURVEY_EVERY: Duration = Duration::from_secs(5);
+
+/// The most of these ports that are told.
+const MOST_SURVEYED: usize = 16;
+
+/// How often it is looked whether the last flow of UDP has ended at a port that is given back: the kernel remembers it until it is told.
+const FLOWS_EVERY: Duration = Duration::from_millis(50);
 
 /// A proxy that didn't answer for so long gets no calls of others.
 const AWAY: Duration = Duration::from_secs(1);
@@ -72,7 +110,7 @@ const DRIFTS: usize = 16;
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What sends callers of others' ports to the proxy.
-pub trait Ground: fmt::Debug + Send + Sync {
+pub trait Ground: fmt::Debug + Send + Sync + 'static {
     /// Whether this agent has what it takes, and no other one is at work here: else what is to be done.
     fn hold(&self) -> Result<(), Trouble>;
 
@@ -91,8 +129,12 @@ pub trait Ground: fmt::Debug + Send + Sync {
     /// Has nobody go on who was sent to this port without a connection, or to any.
     fn forget_flows(&self, at: Option<u16>);
 
-    /// The addresses at which programs listen at a port. None: at all, or nobody does.
+    /// The addresses at which programs listen at a port. None: at all, or nobody does. This waits for the disk or the kernel, and so do all
+    /// that follow.
     fn listeners(&self, socket: Socket) -> Vec<IpAddr>;
+
+    /// The addresses at which programs listen at each port of TCP, or at this one, and whether the proxy can listen there beside them.
+    fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>>;
 
     /// Where the proxy is to listen, so that callers of these addresses can be sent to this port.
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr>;
@@ -102,75 +144,6 @@ pub trait Ground: fmt::Debug + Send + Sync {
 
     /// How long those are on the way who were sent by what isn't in force any more.
     fn settles_in(&self) -> Duration;
-}
-
-/// A port of which calls are taken over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Taken {
-    port: u16,
-    kind: AddressKind,
-    /// Of callers of these addresses: as of [`Ground::listeners`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    of: Vec<IpAddr>,
-    /// Where the proxy listens.
-    at: u16,
-    phase: Phase,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Phase {
-    /// The proxy may listen for them, and gets none.
-    Opening,
-    /// They may come.
-    Taken,
-    /// None is to come, and some may.
-    GivingBack,
-    /// None comes, and some that came may go on.
-    Leaving,
-}
-
-impl Taken {
-    /// Whether calls come, or are about to.
-    fn goes_on(&self) -> bool {
-        matches!(self.phase, Phase::Opening | Phase::Taken)
-    }
-
-    fn is_udp(&self) -> bool {
-        self.kind == AddressKind::Udp
-    }
-
-    fn is_for(&self, listen: &Listen) -> bool {
-        self.goes_on() && self.port == listen.port && self.kind == kind_of(listen)
-    }
-
-    /// Whether the proxy listens there for it.
-    fn is_at(&self, form: &AddressForm) -> bool {
-        self.at == form.address.port() && self.is_udp() == (form.kind == AddressKind::Udp)
-    }
-
-    /// Whether a service that stands in the proxy's table has what comes in there.
-    fn is_told_of(&self, form: &ServiceForm) -> bool {
-        let transport = match self.kind {
-            AddressKind::Http | AddressKind::Https => TransportForm::Http,
-            AddressKind::Tls => TransportForm::Tls,
-            AddressKind::Tcp => TransportForm::Tcp,
-            AddressKind::Udp => TransportForm::Udp,
-        };
-        // Who has TLS pass by host has it at all ports.
-        let is_named = transport == TransportForm::Tls && !form.hosts.is_empty();
-        form.protocol == transport && (is_named || form.ports.contains(&self.at))
-    }
-
-    /// What is called.
-    fn called(&self) -> Socket {
-        Socket { port: self.port, is_udp: self.is_udp() }
-    }
-
-    /// Where the proxy listens.
-    fn opened(&self) -> Socket {
-        Socket { port: self.at, is_udp: self.is_udp() }
-    }
 }
 
 /// It was something else than it is to be.
@@ -194,12 +167,12 @@ pub struct Takeover {
 struct Inner {
     settings: TakeoverSettings,
     client: Client,
-    ground: Box<dyn Ground>,
+    ground: Arc<dyn Ground>,
     taken: Mutex<Vec<Taken>>,
     /// Held by whoever changes what is in force, or judges it.
     turn: TurnMutex<()>,
-    /// Whether anything can be taken over here, else why not, when that was looked at last. None: it wasn't yet.
-    usable: Mutex<Option<Result<(), String>>>,
+    /// When it was looked last whether there can be rules here, and what came of it: else why not. None: it wasn't yet.
+    usable: Mutex<Option<(Instant, Result<(), String>)>>,
     /// Something else is in force than what is to be, as far as is known.
     differs: AtomicBool,
     /// Something was put in force since this began.
@@ -210,6 +183,12 @@ struct Inner {
     away_since: Mutex<Option<Instant>>,
     drifted: Notify,
     drifts: Mutex<VecDeque<Drifted>>,
+    /// Something is given back that may have flows of UDP.
+    leaves: Notify,
+    /// Ports at which programs listen, and the proxy could beside all of them.
+    joinable: Mutex<Vec<u16>>,
+    /// Who else takes calls that are taken over by a socket.
+    beside: Mutex<Beside>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -237,9 +216,9 @@ impl Takeover {
         let of = Arc::new(Inner {
             settings,
             client,
-            ground,
+            ground: Arc::from(ground),
             // What is in force has to be put in force once more before it is known that it is what it should be.
-            differs: AtomicBool::new(!taken.is_empty()),
+            differs: AtomicBool::new(taken.iter().any(Taken::is_by_rules)),
             taken: Mutex::new(taken),
             turn: TurnMutex::default(),
             usable: Mutex::default(),
@@ -248,6 +227,9 @@ impl Takeover {
             away_since: Mutex::default(),
             drifted: Notify::new(),
             drifts: Mutex::default(),
+            leaves: Notify::new(),
+            joinable: Mutex::default(),
+            beside: Mutex::default(),
         });
         let mut watching = JoinSet::new();
         watching.spawn(Arc::clone(&of).watch());
@@ -293,21 +275,19 @@ impl Takeover {
         if !self.of.is_in_use() {
             return false;
         }
-        let is_any_taken = !lock(&self.of.taken).is_empty();
-        if is_any_taken
+        if self.of.has_rules()
             && !status.marks
             && let Ok(_turn) = self.of.turn.try_lock()
         {
             self.of.retreat("the proxy doesn't mark its own calls").await;
         }
-        let is_usable = matches!(*lock(&self.of.usable), Some(Ok(())));
-        is_usable && self.of.differs.load(Ordering::SeqCst)
+        self.of.can_have_rules() && self.of.differs.load(Ordering::SeqCst)
     }
 
     /// No proxy answers: once that has been so for a moment, callers get whoever has their port.
     pub async fn proxy_is_away(&self) {
         let since = *lock(&self.of.away_since).get_or_insert_with(Instant::now);
-        if since.elapsed() < AWAY || lock(&self.of.taken).is_empty() {
+        if since.elapsed() < AWAY || !self.of.has_rules() {
             return;
         }
         if let Ok(_turn) = self.of.turn.try_lock() {
@@ -319,8 +299,18 @@ impl Takeover {
     #[must_use]
     pub fn ports(&self, status: &Status) -> Vec<OpenPorts> {
         let mut open = self.of.own_ports(status);
-        let is_usable = matches!(*lock(&self.of.usable), Some(Ok(())));
-        if self.of.settings.nftables && status.marks && is_usable {
+        let by_socket = self.of.ports_by_socket(status).into_iter();
+        let by_socket: Vec<u16> =
+            by_socket.filter(|port| open.iter().all(|own| own.first != *port)).take(MOST_SURVEYED).collect();
+        open.extend(by_socket.into_iter().map(|port| OpenPorts {
+            first: port,
+            last: port,
+            protocol: None,
+            passes: false,
+            takes_over: true,
+            by_socket: true,
+        }));
+        if self.of.settings.nftables && status.marks && self.of.can_have_rules() {
             let any = |protocol, passes| OpenPorts {
                 first: 1,
                 last: u16::MAX,
@@ -339,16 +329,24 @@ impl Takeover {
         open
     }
 
+    /// Ports of which another program may still take a part of the calls, past the proxy.
+    #[must_use]
+    pub fn shared_ports(&self) -> BTreeSet<u16> {
+        let beside = lock(&self.of.beside);
+        self.of.taken_by_socket().into_iter().filter(|port| beside.is_shared(*port)).collect()
+    }
+
     /// What keeps a proxy from getting calls of others' ports, though it is to, and what to do.
     #[must_use]
     pub fn trouble(&self, status: &Status) -> Option<String> {
-        if !self.of.settings.nftables {
-            return None;
+        let TakeoverSettings { sockets, nftables, .. } = self.of.settings;
+        if !nftables {
+            return (sockets && status.lent.is_none()).then(|| UNSHARED.to_owned());
         }
         if !status.marks {
             return Some(UNMARKED.to_owned());
         }
-        lock(&self.of.usable).clone()?.err()
+        lock(&self.of.usable).clone()?.1.err()
     }
 
     /// Waits until it is to be looked at at once.
@@ -366,70 +364,46 @@ impl Takeover {
 impl Inner {
     /// Whether anything is to be taken over, or may be.
     fn is_in_use(&self) -> bool {
-        self.settings.nftables || !lock(&self.taken).is_empty()
+        self.settings.sockets || self.settings.nftables || !lock(&self.taken).is_empty()
     }
 
-    /// Has all done that comes before a table. Gives what is taken over then.
-    async fn prepare(&self, services: &[Service], told: &[ServiceForm]) -> Result<Vec<Taken>, Trouble> {
-        let (wanted, before) = (self.wanted(services).await?, lock(&self.taken).clone());
-        if wanted.is_empty() && before.is_empty() {
-            return Ok(before);
-        }
-        let listened = self.listened().await?;
-        let mut all = self.plan(&wanted, services, told, &listened)?;
-        let is_pending = all.iter().any(|one| matches!(one.phase, Phase::Opening | Phase::GivingBack));
-        if is_pending || all != before || self.differs.load(Ordering::SeqCst) {
-            let found = self.look().await;
-            let opening = all.iter().find(|one| one.phase == Phase::Opening);
-            if let (Some(opening), Err(trouble)) = (opening, &found) {
-                return Err(Trouble::refused(not_taken(opening.port, &trouble.text)));
-            }
-            self.keep(&all)?;
-            // No more than what is in force: the table may not have the others yet.
-            let mut now = redirects(&all);
-            if let Ok(found) = &found {
-                now.retain(|socket, redirect| found.sent.get(socket) == Some(&redirect.to));
-            }
-            match self.put(&found, &all, &now).await {
-                Err(trouble) if is_pending => return Err(trouble),
-                // That was said when it was looked, and is tried again.
-                Ok(()) | Err(_) => {}
-            }
-        }
-        let sent_until = lock(&self.sent_until).map(|at| at + self.ground.settles_in());
-        if let Some(until) = sent_until.filter(|_| all.iter().any(|one| one.phase == Phase::GivingBack)) {
-            sleep_until(until).await;
-        }
-        self.listen(&all, &listened).await?;
-        for taken in all.iter_mut().filter(|taken| taken.phase == Phase::GivingBack) {
-            taken.phase = Phase::Leaving;
-        }
-        self.keep(&all)?;
-        Ok(all)
+    /// Whether anything is taken over by rules, or was and some of it goes on.
+    fn has_rules(&self) -> bool {
+        lock(&self.taken).iter().any(Taken::is_by_rules)
     }
 
-    /// Has all done that comes after a table.
-    async fn open(&self) -> Result<(), Trouble> {
-        let mut all = lock(&self.taken).clone();
-        let mut is_new = false;
-        for taken in all.iter_mut().filter(|taken| taken.phase == Phase::Opening) {
-            taken.phase = Phase::Taken;
-            is_new = true;
-            tracing::info!("calls to port {} are taken over, at port {}", taken.port, taken.at);
-        }
-        self.keep(&all)?;
-        if is_new || self.differs.load(Ordering::SeqCst) {
-            match self.put(&self.look().await, &all, &redirects(&all)).await {
-                Ok(()) => self.differs.store(false, Ordering::SeqCst),
-                Err(trouble) if is_new => return Err(trouble),
-                // As before the table.
-                Err(_) => {}
+    /// Whether there can be rules, as far as is known.
+    fn can_have_rules(&self) -> bool {
+        matches!(*lock(&self.usable), Some((_, Ok(()))))
+    }
+
+    /// Ports of which calls come by a socket.
+    fn taken_by_socket(&self) -> Vec<u16> {
+        let taken = lock(&self.taken);
+        let of_socket = taken.iter().filter(|taken| taken.is_by_socket() && taken.phase == Phase::Taken);
+        of_socket.map(|taken| taken.port).collect()
+    }
+
+    /// Ports of which calls can be taken over by a socket, or are.
+    fn ports_by_socket(&self, status: &Status) -> Vec<u16> {
+        let Some(lent) = status.lent.as_ref().filter(|_| self.settings.sockets) else { return Vec::new() };
+        let mut ports: Vec<u16> = self.taken_by_socket();
+        for port in lent.iter().map(SocketAddr::port).chain(lock(&self.joinable).iter().copied()) {
+            if !ports.contains(&port) {
+                ports.push(port);
             }
         }
-        if let Err(trouble) = self.finish().await {
-            tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
-        }
-        Ok(())
+        ports
+    }
+
+    /// Looks at what waits for the disk or the kernel, beside what this serves. Whoever asks may leave: it changes nothing.
+    async fn apart<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&dyn Ground) -> T + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let ground = Arc::clone(&self.ground);
+        let looked = spawn_blocking(move || look(&*ground)).await;
+        looked.map_err(|error| Trouble::passing(error.to_string()))
     }
 
     /// Where the proxy listens by its own configuration, and by lists that aren't from here.
@@ -444,72 +418,8 @@ impl Inner {
         open
     }
 
-    /// The ports of services to which calls are to be taken over.
-    async fn wanted(&self, services: &[Service]) -> Result<Vec<Listen>, Trouble> {
-        if services.is_empty() {
-            return Ok(Vec::new());
-        }
-        let status: Result<Status, ClientError> = self.client.get("/status").await;
-        let status = status.map_err(|error| of_proxy(&error))?;
-        let (own, metrics) = (self.own_ports(&status), ports_of(&status.metrics));
-        let (is_allowed, marks) = (self.settings.nftables, status.marks);
-        let facts = Facts { own: &own, metrics: &metrics, is_allowed, marks };
-        let mut wanted = Vec::new();
-        for listen in services.iter().flat_map(|service| &service.listens) {
-            match way(listen, facts) {
-                Ok(Way::Own) => {}
-                Ok(Way::Nftables) => wanted.push(listen.clone()),
-                // Then the proxy refuses the table itself, as ever.
-                Err(_) if !self.settings.nftables => {}
-                Err(why) => return Err(Trouble::refused(why)),
-            }
-        }
-        Ok(wanted)
-    }
-
-    /// What is to become of what is taken over, and what is to be.
-    fn plan(
-        &self,
-        wanted: &[Listen],
-        services: &[Service],
-        told: &[ServiceForm],
-        listened: &ListenStatus,
-    ) -> Result<Vec<Taken>, Trouble> {
-        let mut all = lock(&self.taken).clone();
-        for taken in all.iter_mut().filter(|taken| taken.goes_on()) {
-            let is_wanted = wanted.iter().any(|listen| taken.is_for(listen))
-                || told.iter().any(|form| taken.is_told_of(form));
-            if !is_wanted || self.is_lost(taken, listened) {
-                taken.phase = Phase::GivingBack;
-            }
-        }
-        let called = services.iter().flat_map(|service| &service.listens).map(|listen| listen.port);
-        let targets = services.iter().flat_map(|service| &service.variations);
-        let targets = targets.flat_map(|variation| &variation.targets).map(|target| target.port);
-        let mut in_use: BTreeSet<u16> =
-            called.chain(targets).chain(all.iter().map(|taken| taken.at)).collect();
-        for listen in wanted {
-            if all.iter().any(|taken| taken.is_for(listen)) {
-                continue;
-            }
-            let of = self.ground.listeners(listen.socket());
-            let is_free = |socket| self.ground.is_free(socket, &of);
-            let at = place(listen.socket(), self.settings.ports, &in_use, is_free);
-            let at = at.map_err(Trouble::refused)?;
-            in_use.insert(at);
-            all.push(Taken { port: listen.port, kind: kind_of(listen), of, at, phase: Phase::Opening });
-        }
-        Ok(all)
-    }
-
-    /// Whether somebody else has the port at which the proxy is to listen.
-    fn is_lost(&self, taken: &Taken, ListenStatus { list, missing, .. }: &ListenStatus) -> bool {
-        let is_listed = list.listen.iter().any(|form| taken.is_at(form));
-        let is_listening = is_listed && !missing.iter().any(|form| taken.is_at(form));
-        !is_listening && !self.ground.is_free(taken.opened(), &taken.of)
-    }
-
     /// Keeps what is about to be done. At once, lest whoever asked for it is gone before it is there: who comes next changes the same file.
+    /// It is a small one, and written seldom.
     fn keep(&self, all: &[Taken]) -> Result<(), Trouble> {
         let mut taken = lock(&self.taken);
         if *taken == all {
@@ -526,7 +436,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What is in force, which says whether anything can be taken over.
+    /// What is in force of rules, which says whether there can be any.
     async fn look(&self) -> Result<Found, Trouble> {
         let found = match self.ground.hold() {
             Ok(()) => self.ground.look().await,
@@ -536,16 +446,16 @@ impl Inner {
             Ok(_) => Ok(()),
             Err(trouble) => Err(trouble.text.clone()),
         };
-        let before = lock(&self.usable).replace(usable.clone());
+        let before = lock(&self.usable).replace((Instant::now(), usable.clone()));
         if let Err(why) = &usable
-            && before.as_ref() != Some(&usable)
+            && before.is_none_or(|(_, before)| before != usable)
         {
-            tracing::warn!("no calls can be taken over at others' ports: {why}");
+            tracing::warn!("no calls can be taken over at others' ports by rules: {why}");
         }
         found
     }
 
-    /// Has callers sent so, and no others, where this was found. Where nothing is taken over, nothing is left.
+    /// Has callers sent so, and no others, where this was found. Where nothing is taken over by rules, none is left.
     async fn put(
         &self,
         found: &Result<Found, Trouble>,
@@ -561,10 +471,10 @@ impl Inner {
         if is_so(found, all, wanted) {
             return Ok(());
         }
-        if all.is_empty() {
-            self.ground.give_back().await?;
-        } else {
+        if all.iter().any(Taken::is_by_rules) {
             self.ground.take(wanted).await?;
+        } else {
+            self.ground.give_back().await?;
         }
         self.has_put.store(true, Ordering::SeqCst);
         let sent = nft::sent(wanted);
@@ -589,33 +499,12 @@ impl Inner {
         };
         let (gone, left): (Vec<Taken>, Vec<Taken>) =
             all.into_iter().partition(|taken| taken.phase == Phase::Leaving && !has_callers(taken));
-        if gone.is_empty() {
-            return Ok(());
-        }
         // Before it is forgotten: whoever comes after a kill does it again.
-        self.put(&self.look().await, &left, &redirects(&left)).await?;
+        if gone.iter().any(Taken::is_by_rules) {
+            self.put(&self.look().await, &left, &redirects(&left)).await?;
+        }
         gone.iter().filter(|taken| taken.is_udp()).for_each(|taken| self.ground.forget_flows(Some(taken.at)));
         self.keep(&left)
-    }
-
-    /// Has the proxy listen for what is taken over, and for nothing else of ours.
-    async fn listen(&self, all: &[Taken], listened: &ListenStatus) -> Result<(), Trouble> {
-        let ListenStatus { list, missing, .. } = listened;
-        let is_ours = |form: &AddressForm| all.iter().any(|taken| taken.is_at(form));
-        let mut listen = list.listen.clone();
-        listen.retain(|form| !is_ours(form));
-        for taken in all.iter().filter(|taken| taken.goes_on()) {
-            let addresses = self.ground.addresses(taken.at, &taken.of).into_iter();
-            listen.extend(addresses.map(|address| AddressForm { kind: taken.kind, address }));
-        }
-        listen.sort_unstable();
-        if listen == list.listen && !missing.iter().any(is_ours) {
-            return Ok(());
-        }
-        let next = ListenForm { epoch: list.epoch, generation: list.generation + 1, listen };
-        let body = serde_json::to_vec(&next).map_err(|error| Trouble::refused(error.to_string()))?;
-        let put: Result<ListenStatus, ClientError> = self.client.put("/listen", Bytes::from(body)).await;
-        put.map(drop).map_err(|error| of_proxy(&error))
     }
 
     async fn listened(&self) -> Result<ListenStatus, Trouble> {
@@ -623,7 +512,13 @@ impl Inner {
         listened.map_err(|error| of_proxy(&error))
     }
 
-    /// Nobody is to be sent to the proxy, whatever is taken over.
+    /// Who takes calls at a port that is taken over by a socket.
+    async fn others(&self, port: u16) -> Result<Others, Trouble> {
+        let others: Result<Others, ClientError> = self.client.post(&format!("/others?port={port}")).await;
+        others.map_err(|error| of_proxy(&error))
+    }
+
+    /// Nobody is to be sent to the proxy by rules, whatever is taken over.
     async fn retreat(&self, why: &str) {
         let Ok(found) = self.look().await else { return };
         if found.sent.is_empty() {
@@ -639,67 +534,6 @@ impl Inner {
             Err(trouble) => tracing::error!("{why}, and calls still go there: {}", trouble.text),
         }
     }
-
-    /// Looks again and again at what is in force.
-    async fn watch(self: Arc<Self>) {
-        loop {
-            if self.is_in_use()
-                && let Ok(_turn) = self.turn.try_lock()
-            {
-                self.look_after().await;
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    }
-
-    async fn look_after(&self) {
-        let found = self.look().await;
-        if lock(&self.away_since).is_some() {
-            return;
-        }
-        let Ok(found) = found else { return };
-        let all = lock(&self.taken).clone();
-        let wanted = redirects(&all);
-        if !is_so(&found, &all, &wanted) {
-            let sent = nft::sent(&wanted);
-            // What is being given back may be there still, and nobody has changed it.
-            let is_whole = all.iter().all(|taken| taken.phase != Phase::GivingBack);
-            let is_drift = is_whole && (found.is_there || found.sent != sent);
-            let is_known = self.differs.swap(true, Ordering::SeqCst);
-            if is_drift && !is_known && self.has_put.load(Ordering::SeqCst) {
-                self.note_drift(&sent, &found);
-            }
-            // More callers than come now are sent to the proxy with its table alone.
-            if sent.iter().any(|(socket, to)| found.sent.get(socket) != Some(to)) {
-                self.drifted.notify_one();
-                return;
-            }
-            if let Err(trouble) = self.put(&Ok(found), &all, &wanted).await {
-                tracing::warn!("rules for others' ports are not as they should be: {}", trouble.text);
-                return;
-            }
-        }
-        self.differs.store(false, Ordering::SeqCst);
-        if let Err(trouble) = self.finish().await {
-            tracing::warn!("what is given back of others' ports: {}; tried again", trouble.text);
-        }
-    }
-
-    fn note_drift(&self, wanted: &Sent, found: &Found) {
-        let seen = match found {
-            Found { is_there: true, sent, .. } if sent == wanted => "the same by other rules".to_owned(),
-            Found { sent, .. } => written(sent),
-        };
-        let wanted = written(wanted);
-        tracing::warn!("calls to others' ports are taken over as {seen}, and put right: {wanted}");
-        let mut drifts = lock(&self.drifts);
-        let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
-        let number = drifts.back().map_or(now, |last| now.max(last.number + 1));
-        drifts.push_back(Drifted { at: Instant::now(), number, wanted, seen });
-        if drifts.len() > DRIFTS {
-            drifts.pop_front();
-        }
-    }
 }
 
 fn load(file: &Path) -> io::Result<Vec<Taken>> {
@@ -712,13 +546,13 @@ fn load(file: &Path) -> io::Result<Vec<Taken>> {
 
 /// Where callers are to be sent.
 fn redirects(all: &[Taken]) -> Redirects {
-    let taken = all.iter().filter(|taken| taken.phase == Phase::Taken);
+    let taken = all.iter().filter(|taken| taken.is_by_rules() && taken.phase == Phase::Taken);
     taken.map(|taken| (taken.called(), Redirect { to: taken.at, of: taken.of.clone() })).collect()
 }
 
 /// Whether this is what is to be in force.
 fn is_so(found: &Found, all: &[Taken], wanted: &Redirects) -> bool {
-    if all.is_empty() { !found.is_there } else { found.is(wanted) }
+    if all.iter().any(Taken::is_by_rules) { found.is(wanted) } else { !found.is_there }
 }
 
 /// The service with where the proxy listens for it.
@@ -731,17 +565,6 @@ fn placed(service: Service, all: &[Taken]) -> Result<Service, Trouble> {
         return Ok(service);
     }
     Service::new(spec).map_err(|error| Trouble::refused(error.to_string()))
-}
-
-/// As what it comes in for a service.
-fn kind_of(listen: &Listen) -> AddressKind {
-    match listen.protocol {
-        Protocol::Http => AddressKind::Http,
-        Protocol::Https if listen.passes() => AddressKind::Tls,
-        Protocol::Https => AddressKind::Https,
-        Protocol::Tcp => AddressKind::Tcp,
-        Protocol::Udp => AddressKind::Udp,
-    }
 }
 
 fn ports_of(addresses: &[String]) -> Vec<u16> {

@@ -84,6 +84,7 @@ impl Default for Settings {
         };
         let proxy = ProxySettings { control: PROXY_CONTROL.into(), start: None, takeover: None };
         let takeover = TakeoverSettings {
+            sockets: false,
             nftables: false,
             program: DEFAULT_NFT.into(),
             ports: (19_000, 19_999),
@@ -147,6 +148,9 @@ impl Settings {
             arguments.extend(["--control".into(), proxy.control.clone().into_os_string()]);
             arguments.extend(["--state".into(), self.proxy_state.clone().into_os_string()]);
             arguments.extend(listen);
+            if takeover.sockets {
+                arguments.extend(["--set".into(), "takeover.sockets=true".into()]);
+            }
             if takeover.nftables {
                 let mut program = OsString::from("takeover.program=");
                 program.push(&takeover.program);
@@ -270,11 +274,13 @@ impl Configured for Settings {
         }
         if self.router.runs_functions() {
             runtimes::check(&self.agent.runtimes, &self.agent.name, faults);
-        } else if self.takeover.nftables {
-            faults.push(
-                "takeover.nftables: calls come to the proxy, and another router is led: leave it out, or router.kind"
-                    .to_owned(),
-            );
+        } else {
+            let set = [("sockets", self.takeover.sockets), ("nftables", self.takeover.nftables)].into_iter();
+            faults.extend(set.filter(|(_, is_set)| *is_set).map(|(way, _)| {
+                format!(
+                    "takeover.{way}: calls come to the proxy, and another router is led: leave it out, or router.kind"
+                )
+            }));
         }
         for (key, path) in [("health.path", &self.health_path), ("warm_up.path", &self.warm_up.path)] {
             if !path.is_empty() && !path.starts_with('/') {
@@ -319,6 +325,7 @@ impl Configured for Settings {
             ("proxy.start", SettingTarget::Parsed(&mut self.start_proxy)),
             ("proxy.listen", SettingTarget::Parsed(&mut self.proxy_listen)),
             ("proxy.state", SettingTarget::Parsed(&mut self.proxy_state)),
+            ("takeover.sockets", SettingTarget::Parsed(&mut self.takeover.sockets)),
             ("takeover.nftables", SettingTarget::Parsed(&mut self.takeover.nftables)),
             ("takeover.program", SettingTarget::Parsed(&mut self.takeover.program)),
             ("takeover.ports", SettingTarget::Parsed(&mut self.takeover.ports)),

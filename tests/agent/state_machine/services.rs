@@ -486,6 +486,24 @@ fn a_service_that_an_operator_retires_is_gone_after_a_kill_too() {
 }
 
 #[test]
+fn table_that_waits_for_others_is_tried_each_second_however_long_that_takes() {
+    let mut world = rolled_out();
+    world.until("all is told", |world| world.core.state().work.is_none() && world.owed().is_empty());
+    world.waits_for_others = true;
+    world.retire("shop");
+    let since_ms = world.now_ms;
+    world.steps(2_000);
+    let seconds = ((world.now_ms - since_ms) / 1_000) as usize;
+    let tries = world.waiting_applies;
+    assert!((seconds - 5..=seconds + 1).contains(&tries), "{tries} tries in {seconds} s");
+    assert_eq!(serving(&world), Some((80, "B".to_owned())), "it serves on meanwhile");
+    world.waits_for_others = false;
+    let since_ms = world.now_ms;
+    world.until("it is gone", is_gone);
+    assert!(world.now_ms - since_ms <= 1_500, "{} ms", world.now_ms - since_ms);
+}
+
+#[test]
 fn a_rollback_of_what_may_be_in_force_is_told_until_it_is_read_back() {
     let mut world = World::new();
     offered(&mut world, "r1", 80, ["A", "B"]);

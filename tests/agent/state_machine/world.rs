@@ -84,6 +84,10 @@ pub struct World {
     pub closed_ports: BTreeSet<u16>,
     /// How many tables were refused for that.
     pub refused_applies: usize,
+    /// The proxy goes on by its table until something is done elsewhere.
+    pub waits_for_others: bool,
+    /// How many tables had to wait for that.
+    pub waiting_applies: usize,
     /// The proxy doesn't answer whether it takes a table, which comes into force later, if ever.
     pub answers_late: bool,
     pub late: Option<TableForm>,
@@ -157,6 +161,8 @@ impl World {
             proxy_says_yes_alone: false,
             closed_ports: BTreeSet::new(),
             refused_applies: 0,
+            waits_for_others: false,
+            waiting_applies: 0,
             answers_late: false,
             late: None,
             refused_share: None,
@@ -427,6 +433,11 @@ impl World {
                 if table.services.iter().any(ports) || table.services.iter().any(is_refused) {
                     self.refused_applies += 1;
                     let applied = Err(Trouble::refused("it doesn't listen there"));
+                    return Some(Event::Applied { generation, applied });
+                }
+                if self.waits_for_others {
+                    self.waiting_applies += 1;
+                    let applied = Err(Trouble::waits("nobody else accepts there yet"));
                     return Some(Event::Applied { generation, applied });
                 }
                 if self.answers_late {

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use agent::takeover::listeners::listeners;
+use agent::takeover::listeners::{by_port, listeners};
+use proxy::shared::listening::is_beside;
 
 /// As Linux lists sockets on a machine whose numbers begin with the lowest byte.
 const TCP: &str =
@@ -41,4 +42,27 @@ fn addresses_are_those_at_which_somebody_listens() {
     assert_eq!(of(UDP, 53, true), ["127.0.0.53"]);
     assert_eq!(of(UDP, 53, false), [""; 0]);
     assert_eq!(of("", 8080, false), [""; 0]);
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn each_address_of_a_port_is_listed_as_it_is_and_others_than_ones_own_are_known() {
+    let tcp = [TCP, TCP6].concat();
+    let all = by_port(&tcp);
+    let of = |port: u16| all[&port].iter().map(IpAddr::to_string).collect::<Vec<_>>();
+    assert_eq!(of(8081), ["0.0.0.0", "10.9.0.3", "::1"]);
+    assert_eq!(of(8082), ["0.0.0.0", "::"]);
+    assert_eq!(all.get(&8083), None, "a connection is no listener");
+    for (at, own, expected) in [
+        ("127.0.0.1:8080", 1, false),
+        ("127.0.0.1:8080", 9, true),
+        ("0.0.0.0:8081", 3, true),
+        ("10.9.0.3:8081", 4, true),
+        ("127.0.0.1:8081", 3, false),
+        ("[::1]:8081", 9, false),
+        ("127.0.0.1:8082", 5, true),
+        ("127.0.0.1:8083", 0, false),
+    ] {
+        assert_eq!(is_beside(&tcp, at.parse().unwrap(), own), expected, "{at} {own}");
+    }
 }

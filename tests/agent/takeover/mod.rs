@@ -5,4 +5,5 @@ mod kernel;
 mod listeners;
 mod order;
 mod rules;
+mod socket;
 mod text;

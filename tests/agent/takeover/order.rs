@@ -1,6 +1,7 @@
 //! In which order it is done, and what becomes of it when it breaks off. The proxy is real; the ground is a list.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
@@ -54,6 +55,9 @@ struct Rules {
     is_changed: bool,
     /// Before each of so many further calls breaks off; none: none does.
     left: Option<usize>,
+    /// How often it was looked, and who listens was.
+    looks: usize,
+    surveys: usize,
     /// Flows of which ports were forgotten.
     forgotten: Vec<Option<u16>>,
     /// Where the program listens that has the port.
@@ -97,6 +101,7 @@ impl Ground for List {
 
     fn look(&self) -> Answer<'_, Result<Found, Trouble>> {
         let has_put = self.has_put.load(Ordering::SeqCst);
+        self.rules.lock().unwrap().looks += 1;
         let found = self.with(|rules| Found {
             is_there: rules.redirects.is_some(),
             is_as_put: has_put && !rules.is_changed,
@@ -122,6 +127,11 @@ impl Ground for List {
 
     fn listeners(&self, _: Socket) -> Vec<IpAddr> {
         self.rules.lock().unwrap().listeners.clone()
+    }
+
+    fn beside(&self, _: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
+        self.rules.lock().unwrap().surveys += 1;
+        BTreeMap::new()
     }
 
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
@@ -178,19 +188,24 @@ impl World {
         }
     }
 
-    fn settings(&self, nftables: bool) -> TakeoverSettings {
-        TakeoverSettings { nftables, program: "nft".into(), ports: self.ports, file: self.file.clone() }
+    fn settings(&self, sockets: bool, nftables: bool) -> TakeoverSettings {
+        let (program, file) = ("nft".into(), self.file.clone());
+        TakeoverSettings { sockets, nftables, program, ports: self.ports, file }
     }
 
     /// An agent's, from what is on disk.
     fn takeover(&self, nftables: bool) -> Takeover {
+        self.takeover_by(false, nftables)
+    }
+
+    fn takeover_by(&self, sockets: bool, nftables: bool) -> Takeover {
         let ground = Box::new(List::new(&self.rules));
-        Takeover::start_on(self.settings(nftables), self.client.clone(), ground)
+        Takeover::start_on(self.settings(sockets, nftables), self.client.clone(), ground)
     }
 
     /// What an agent that has ended has left in force.
     async fn left_over(&self) -> Result<Option<LeftOver>, Trouble> {
-        LeftOver::find_on(&self.settings(true), Box::new(List::new(&self.rules))).await
+        LeftOver::find_on(&self.settings(false, true), Box::new(List::new(&self.rules))).await
     }
 
     fn rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
@@ -430,6 +445,19 @@ async fn the_kernel_forgets_flows_of_udp_once_their_port_is_given_back() {
     apply(&takeover, Vec::new()).await.unwrap();
     assert!(!world.is_left());
     assert_eq!(world.rules(|rules| rules.forgotten.clone()), [Some(at)]);
+}
+
+#[tokio::test]
+async fn rules_are_looked_at_once_and_then_only_while_anything_is_taken_over() {
+    let world = World::start(Some(1));
+    // What else it looks after shows that time passes.
+    let takeover = world.takeover_by(true, true);
+    until("it has looked at all else again", async || world.rules(|rules| rules.surveys) > 1).await;
+    let looks = || world.rules(|rules| rules.looks);
+    assert_eq!(looks(), 1);
+    take(&takeover).await;
+    let before = looks();
+    until("it is looked again and again", async || looks() > before + 1).await;
 }
 
 #[tokio::test]

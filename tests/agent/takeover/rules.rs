@@ -1,8 +1,12 @@
 //! Which way there is for a port, and at which port the proxy listens then.
 
-use std::{cell::RefCell, collections::BTreeSet};
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
-use agent::takeover::rule::{Facts, Way, place, way};
+use agent::takeover::rule::{Facts, Sockets, Way, place, way};
 use model::traffic::{Listen, OpenPorts, Protocol, Socket, TlsEnd};
 
 fn own(port: u16, protocol: Protocol, passes: bool) -> OpenPorts {
@@ -24,7 +28,8 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
         own(5432, Protocol::Tcp, false),
         own(53, Protocol::Udp, false),
     ];
-    let all = Facts { own: &own, metrics: &[9100], is_allowed: true, marks: true };
+    let all =
+        Facts { own: &own, metrics: &[9100], sockets: None, is_allowed: true, marks: true, is_target: true };
     let passed = Listen { tls: TlsEnd::Pass, ..Listen::new(443, Protocol::Https) };
     let http = |port| Listen::new(port, Protocol::Http);
     let taken = Ok(Way::Nftables);
@@ -56,9 +61,9 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
             all,
             Err("the proxy itself listens at port 9100, for something else than HTTP of this service: take another port"),
         ),
-        ("which isn't over UDP", Listen::new(9100, Protocol::Udp), all, taken),
-        ("a port of UDP is none of TCP", Listen::new(53, Protocol::Tcp), all, taken),
-        ("nor the other way round", Listen::new(5432, Protocol::Udp), all, taken),
+        ("which isn't over UDP", Listen::new(9100, Protocol::Udp), all, taken.clone()),
+        ("a port of UDP is none of TCP", Listen::new(53, Protocol::Tcp), all, taken.clone()),
+        ("nor the other way round", Listen::new(5432, Protocol::Udp), all, taken.clone()),
         ("another program's", http(8080), all, taken),
         (
             "not allowed",
@@ -66,7 +71,7 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
             Facts { is_allowed: false, ..all },
             Err(
                 "the proxy doesn't listen at port 8080: have it listen there (config/proxy.yml), or, where another program does, set \
-                 takeover.nftables of this agent",
+                 takeover.sockets or takeover.nftables of this agent",
             ),
         ),
         (
@@ -82,6 +87,54 @@ fn a_port_is_taken_over_only_where_the_proxy_has_it_not_and_all_else_fits() {
     .map(|(what, listen, facts, expected)| (what, listen, facts, expected.map_err(str::to_owned)));
     for (what, listen, facts, expected) in cases {
         assert_eq!(way(&listen, facts), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_port_is_taken_over_by_a_socket_where_that_is_shared_and_calls_do_not_come_back() {
+    let (v4, v6) = (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::LOCALHOST));
+    let none =
+        Facts { own: &[], metrics: &[], sockets: None, is_allowed: false, marks: false, is_target: false };
+    let by =
+        |lent: &[IpAddr], joined: &[IpAddr]| Ok(Way::Socket { lent: lent.to_vec(), joined: joined.to_vec() });
+    let sockets =
+        |lent: &[IpAddr], others: &[(IpAddr, bool)]| Sockets { lent: lent.to_vec(), others: others.to_vec() };
+    let http = Listen::new(8080, Protocol::Http);
+    let named = Listen {
+        tls: TlsEnd::Pass,
+        hosts: vec!["shop.example".to_owned()],
+        ..Listen::new(443, Protocol::Https)
+    };
+    let lent = sockets(&[v4], &[(v4, false)]);
+    let cases = [
+        ("one that was lent", &http, lent.clone(), false, by(&[v4], &[])),
+        ("beside others", &http, sockets(&[], &[(v4, true), (v6, true)]), false, by(&[], &[v4, v6])),
+        ("one of each", &http, sockets(&[v4], &[(v4, true), (v6, true)]), false, by(&[v4], &[v6])),
+        (
+            "who shares nothing",
+            &http,
+            sockets(&[v4], &[(v4, false), (v6, false)]),
+            false,
+            Err("by a socket it would take one that whoever listens at ::1 shares"),
+        ),
+        ("nobody is there", &http, sockets(&[], &[]), false, Err("nobody does")),
+        ("calls would come back", &http, lent.clone(), true, Err("a target is that port itself")),
+        ("datagrams", &Listen::new(8080, Protocol::Udp), lent.clone(), false, Err("it is one of UDP")),
+        ("TLS of some hosts", &named, lent, false, Err("TLS passes there by the hosts that callers name")),
+    ];
+    for (what, listen, sockets, is_target, expected) in cases {
+        let facts = Facts { sockets: Some(&sockets), is_target, ..none };
+        let found = way(listen, facts);
+        let by_rules = way(listen, Facts { is_allowed: true, marks: true, ..facts });
+        match expected {
+            Ok(expected) => assert_eq!((found, by_rules), (Ok(expected.clone()), Ok(expected)), "{what}"),
+            Err(why) => {
+                let found = found.unwrap_err();
+                assert!(found.contains(why), "{what}: {found}");
+                assert!(found.ends_with("; or set takeover.nftables of agent and proxy"), "{what}: {found}");
+                assert_eq!(by_rules, Ok(Way::Nftables), "{what}");
+            }
+        }
     }
 }
 

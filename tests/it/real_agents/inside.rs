@@ -245,6 +245,7 @@ fn what_no_two_may_do_is_refused_to_routers_by_their_names() {
     // The same, as it is written by somebody else.
     let of_other = "proxy:\n  control: proxy.sock\n".to_owned();
     let (starts_none, takes_over) = ("  start: false\n", "takeover:\n  nftables: true\n");
+    let shares = "takeover:\n  sockets: true\n";
     for (first, second, why) in [
         (
             of_one.clone(),
@@ -259,6 +260,14 @@ fn what_no_two_may_do_is_refused_to_routers_by_their_names() {
             format!(
                 "the router edge-2 would take calls over, and edge-1 starts its proxy, {control}, which has to be told of that: set \
                  takeover.nftables in edge-1"
+            ),
+        ),
+        (
+            of_one.clone(),
+            format!("{of_other}{starts_none}{shares}"),
+            format!(
+                "the router edge-2 would take calls over, and edge-1 starts its proxy, {control}, which has to be told of that: set \
+                 takeover.sockets in edge-1"
             ),
         ),
         (

@@ -48,6 +48,7 @@ mod stages;
 mod started_canaries;
 mod steering;
 mod stopped;
+mod taken_by_socket;
 pub mod taken_over;
 pub mod users;
 #[path = "../../shared/loss/wait.rs"]

@@ -56,7 +56,8 @@ pub async fn serve(listener: TcpListener, name: char, is_bad: Arc<AtomicBool>, c
     }
 }
 
-async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
+/// Answers the calls of one connection.
+pub async fn answer(mut stream: TcpStream, name: char, is_bad: Arc<AtomicBool>, calls: Arc<AtomicU64>) {
     let mut came = Vec::new();
     let mut room = [0; 2048];
     loop {

@@ -244,7 +244,7 @@ fn who_takes_calls_over_has_its_proxy_do_so_and_leads_no_other_router() {
         |keys: &[(&str, &str)]| proxy_of(set(keys).unwrap().into_agent("/bin/choirmaster".into()).front);
     let none = proxy_with(&[("agent.state", "/s")]);
     let takeover = none.takeover.unwrap();
-    assert_eq!((takeover.nftables, takeover.ports), (false, (19_000, 19_999)));
+    assert_eq!((takeover.sockets, takeover.nftables, takeover.ports), (false, false, (19_000, 19_999)));
     assert_eq!((takeover.program, takeover.file), (PathBuf::from("nft"), PathBuf::from("/s/takeover.json")));
     assert!(!none.start.unwrap().arguments.iter().any(|argument| argument == "takeover.nftables=true"));
     let some = proxy_with(&[
@@ -257,8 +257,15 @@ fn who_takes_calls_over_has_its_proxy_do_so_and_leads_no_other_router() {
     let last: Vec<_> =
         arguments[arguments.len() - 4..].iter().map(|argument| argument.to_str().unwrap()).collect();
     assert_eq!(last, ["--set", "takeover.nftables=true", "--set", "takeover.program=/sbin/nft"]);
-    let why = set(&[("router.kind", "nginx"), ("takeover.nftables", "true")]).unwrap_err();
-    assert!(why.contains("takeover.nftables: calls come to the proxy, and another router is led"), "{why}");
+    let arguments = proxy_with(&[("takeover.sockets", "true")]).start.unwrap().arguments;
+    let last: Vec<_> =
+        arguments[arguments.len() - 2..].iter().map(|argument| argument.to_str().unwrap()).collect();
+    assert_eq!(last, ["--set", "takeover.sockets=true"]);
+    for way in ["takeover.sockets", "takeover.nftables"] {
+        let why = set(&[("router.kind", "nginx"), (way, "true")]).unwrap_err();
+        let expected = format!("{way}: calls come to the proxy, and another router is led");
+        assert!(why.contains(&expected), "{why}");
+    }
     for ports in ["0-9", "19999-19000", "19000"] {
         assert!(set(&[("takeover.ports", ports)]).unwrap_err().contains("takeover.ports"), "{ports}");
     }

@@ -1,0 +1,429 @@
+//! Calls to a port at which the proxy listens as well: the sockets are real, and so is the proxy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use agent::{
+    settings::TakeoverSettings,
+    state_machine::{Trouble, TroubleKind},
+    takeover::{
+        Answer, Ground, Takeover,
+        machine::Machine,
+        nft::{Found, Redirects},
+    },
+};
+use model::traffic::{Listen, OpenPorts, Protocol, Socket};
+use proxy::{
+    Limits, Proxy,
+    control::{
+        self,
+        client::Client,
+        control_handler::ControlHandler,
+        form::{Applied, ListenStatus, Status},
+    },
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpStream, UnixListener},
+    task::JoinHandle,
+};
+use traffic::{
+    BUCKETS, HashFunction, Run, Table,
+    desired::{DesiredConfig, Number, Service, ServiceSpec, Variation},
+};
+
+use crate::{
+    ports::{free_address, range},
+    reuse_port::Program,
+    world::wait_until,
+};
+
+/// Enough calls for the kernel to give each of two sockets some.
+const MANY: usize = 64;
+
+/// This machine, on which no rule is ever asked for.
+#[derive(Debug)]
+struct NoRules(Machine);
+
+impl Ground for NoRules {
+    fn hold(&self) -> Result<(), Trouble> {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn is_anothers(&self) -> bool {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn look(&self) -> Answer<'_, Result<Found, Trouble>> {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn take<'a>(&'a self, _: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn give_back(&self) -> Answer<'_, Result<(), Trouble>> {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn forget_flows(&self, _: Option<u16>) {
+        unreachable!("nothing is taken over by rules")
+    }
+
+    fn listeners(&self, socket: Socket) -> Vec<IpAddr> {
+        self.0.listeners(socket)
+    }
+
+    fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
+        self.0.beside(port)
+    }
+
+    fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
+        self.0.addresses(port, of)
+    }
+
+    fn is_free(&self, socket: Socket, of: &[IpAddr]) -> bool {
+        self.0.is_free(socket, of)
+    }
+
+    fn settles_in(&self) -> Duration {
+        self.0.settles_in()
+    }
+}
+
+/// A proxy, a version to which it leads, and what is taken over for it.
+struct World {
+    client: Client,
+    target: SocketAddr,
+    file: PathBuf,
+    /// Of the proxy's tables.
+    generation: AtomicU64,
+    serving: JoinHandle<()>,
+    _version: Program,
+    _folder: TempDir,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl World {
+    /// With these sockets lent to the proxy.
+    async fn start(lent: &[&TcpListener]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let proxy = Proxy::start(2, Limits::default()).unwrap();
+        let state = folder.path().join("proxy");
+        let handler = Arc::new(ControlHandler::new(proxy, &state, Vec::new(), "0.0.0-test").unwrap());
+        let lent = lent.iter().map(|socket| socket.try_clone().unwrap()).collect();
+        handler.share(lent).await.unwrap();
+        assert!(handler.listen_again().await.unwrap().is_empty());
+        let socket = folder.path().join("proxy.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        handler.open();
+        let target = free_address();
+        Self {
+            client: Client::new(socket),
+            target,
+            file: folder.path().join("takeover.json"),
+            generation: AtomicU64::new(1),
+            serving: tokio::spawn(control::serve(listener, handler)),
+            _version: program(target, "version"),
+            _folder: folder,
+        }
+    }
+
+    /// An agent's, from what is on disk.
+    fn takeover(&self) -> Takeover {
+        let settings = TakeoverSettings {
+            sockets: true,
+            nftables: false,
+            program: "nft".into(),
+            ports: range(9),
+            file: self.file.clone(),
+        };
+        Takeover::start_on(settings, self.client.clone(), Box::new(NoRules(Machine::new("nft".into()))))
+    }
+
+    async fn status(&self) -> Status {
+        self.client.get("/status").await.unwrap()
+    }
+
+    async fn listened(&self) -> ListenStatus {
+        self.client.get("/listen").await.unwrap()
+    }
+
+    fn kept(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(&self.file).unwrap()).unwrap()
+    }
+
+    /// As an agent puts a table in force. Gives where the proxy listens for each of its ports.
+    async fn apply(&self, takeover: &Takeover, services: Vec<Service>) -> Result<Vec<Option<u16>>, Trouble> {
+        let placed = takeover.before_table(services, &[]).await?;
+        let number = Number { epoch: 1, generation: 1 };
+        DesiredConfig::new(number, placed.clone()).unwrap();
+        self.put_table(&placed).await;
+        takeover.after_table().await?;
+        let listens = placed.iter().flat_map(|service| &service.listens);
+        Ok(listens.map(|listen| listen.at).collect())
+    }
+
+    async fn put_table(&self, services: &[Service]) {
+        let service = |service: &Service| {
+            let ports: Vec<u16> = service.listens.iter().map(|listen| listen.opened().port).collect();
+            let targets: Vec<String> =
+                service.variations[0].targets.iter().map(ToString::to_string).collect();
+            json!({"name": service.name, "ports": ports, "variations": [{"name": "A", "targets": targets}]})
+        };
+        let services: Vec<Value> = services.iter().map(service).collect();
+        let generation = self.generation.fetch_add(1, Ordering::SeqCst);
+        let table = json!({"format": 2, "generation": generation, "services": services});
+        let _: Applied = self.client.put("/table", table.to_string().into()).await.unwrap();
+    }
+
+    /// The service with a port of another program, whose version listens elsewhere.
+    fn service(&self, at: SocketAddr) -> Service {
+        service(Listen::new(at.port(), Protocol::Http), self.target)
+    }
+
+    /// Waits until the proxy answers some calls, or all.
+    async fn until_it_answers(&self, at: SocketAddr, all: bool) {
+        until("the proxy answers", async || {
+            let answered = answered(at).await;
+            if all { answered == MANY } else { answered > 0 }
+        })
+        .await;
+    }
+}
+
+fn service(listen: Listen, target: SocketAddr) -> Service {
+    let whole = Run { from: 0, to: BUCKETS, variation: traffic::Variation::STABLE };
+    let spec = ServiceSpec {
+        name: "checkout".parse().unwrap(),
+        listens: vec![listen],
+        sticky: None,
+        rule: None,
+        salt: "checkout".parse().unwrap(),
+        hash: HashFunction::Murmur2,
+        variations: vec![Variation {
+            name: "A".parse().unwrap(),
+            targets: vec![target.to_string().parse().unwrap()],
+            health: None,
+        }],
+        table: Table::from_runs(1, &[whole]).unwrap(),
+    };
+    Service::new(spec).unwrap()
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    wait_until(what, async || holds().await.then_some(())).await;
+}
+
+/// Answers each call with a name.
+fn program(at: SocketAddr, name: &'static str) -> Program {
+    Program::beside(at, move |stream| reply(stream, name))
+}
+
+async fn reply(mut stream: TcpStream, name: &'static str) {
+    let (mut came, mut room) = (Vec::new(), [0; 1_024]);
+    loop {
+        match stream.read(&mut room).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => came.extend_from_slice(&room[..read]),
+        }
+        if came.ends_with(b"\r\n\r\n") {
+            came.clear();
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+            if stream.write_all(text.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Who answers a call over a connection of its own.
+async fn called(at: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(at).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut came = Vec::new();
+    let name = loop {
+        let mut room = [0; 1_024];
+        let read = stream.read(&mut room).await.unwrap();
+        assert!(read > 0, "the connection ended before the answer");
+        came.extend_from_slice(&room[..read]);
+        let text = String::from_utf8_lossy(&came);
+        assert!("HTTP/1.1 200".starts_with(&text[..text.len().min(12)]), "{text}");
+        if let Some((_, body)) = text.split_once("\r\n\r\n")
+            && let Some(name) = ["version", "other"].into_iter().find(|name| *name == body)
+        {
+            break name;
+        }
+    };
+    name.to_owned()
+}
+
+/// How many calls the proxy answers.
+async fn answered(at: SocketAddr) -> usize {
+    let mut by_proxy = 0;
+    for _ in 0..MANY {
+        by_proxy += usize::from(called(at).await == "version");
+    }
+    by_proxy
+}
+
+fn by_socket(port: u16) -> OpenPorts {
+    OpenPorts { first: port, last: port, protocol: None, passes: false, takes_over: true, by_socket: true }
+}
+
+#[tokio::test]
+async fn either_answers_beside_another_program_until_it_lets_go_and_again_before_the_proxy_does() {
+    let at = free_address();
+    let (only, none) = (BTreeSet::from([at.port()]), BTreeSet::new());
+    let other = program(at, "other");
+    let world = World::start(&[]).await;
+    let takeover = world.takeover();
+    let status = world.status().await;
+    until("it is offered to the manager", async || takeover.ports(&status).contains(&by_socket(at.port())))
+        .await;
+    assert_eq!(takeover.trouble(&status), None);
+
+    let placed = takeover.before_table(vec![world.service(at)], &[]).await.unwrap();
+    assert_eq!(placed[0].listens[0].at, Some(at.port()));
+    assert_eq!(world.listened().await.list.joined, [at]);
+    assert_eq!(answered(at).await, 0, "no table has the service yet");
+    assert_eq!(world.kept()[0]["phase"], "opening");
+    // Whoever was killed by then goes on.
+    drop(takeover);
+    let takeover = world.takeover();
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(at.port())]);
+    world.until_it_answers(at, false).await;
+    assert_eq!(takeover.shared_ports(), only);
+    other.lets_go().await;
+    assert_eq!(answered(at).await, MANY);
+    until("nobody else takes calls", async || takeover.shared_ports() == none).await;
+
+    // Another agent doesn't know that before it has asked, and moves nobody.
+    drop(takeover);
+    let takeover = world.takeover();
+    assert_eq!(takeover.shared_ports(), only);
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(at.port())]);
+    assert_eq!(answered(at).await, MANY);
+
+    // Nobody would be there.
+    for _ in 0..2 {
+        let waits = world.apply(&takeover, Vec::new()).await.unwrap_err();
+        assert_eq!(waits.kind, TroubleKind::Waits);
+        assert!(waits.text.contains("before another program takes calls there again"), "{}", waits.text);
+        assert_eq!(answered(at).await, MANY);
+        assert_eq!(world.kept()[0]["phase"], "taken");
+    }
+    let _other = program(at, "other");
+    world.apply(&takeover, Vec::new()).await.unwrap();
+    assert_eq!((answered(at).await, world.listened().await.list.listen.len()), (0, 0));
+    until("it is forgotten", async || world.kept() == json!([])).await;
+}
+
+#[tokio::test]
+async fn either_answers_at_a_socket_that_was_lent_until_the_other_program_lets_go() {
+    let at = free_address();
+    let (only, none) = (BTreeSet::from([at.port()]), BTreeSet::new());
+    let socket = TcpListener::bind(at).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let world = World::start(&[&socket]).await;
+    let other = Program::having(&socket, |stream| reply(stream, "other"));
+    let takeover = world.takeover();
+    assert!(
+        takeover.ports(&world.status().await).contains(&by_socket(at.port())),
+        "it need not be looked for"
+    );
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(at.port())]);
+    assert_eq!(world.listened().await.list.lent, [at]);
+    other.lets_go().await;
+    world.until_it_answers(at, true).await;
+    until("nobody else takes calls", async || takeover.shared_ports() == none).await;
+    let waits = world.apply(&takeover, Vec::new()).await.unwrap_err();
+    assert_eq!(waits.kind, TroubleKind::Waits);
+
+    let _other = Program::having(&socket, |stream| reply(stream, "other"));
+    until("it is seen that somebody else takes calls", async || takeover.shared_ports() == only).await;
+    until("it may be given back", async || world.apply(&takeover, Vec::new()).await.is_ok()).await;
+    assert_eq!(answered(at).await, 0);
+    until("it is forgotten", async || world.kept() == json!([])).await;
+}
+
+#[tokio::test]
+async fn what_was_about_to_be_given_back_stays_where_it_is_wanted_again() {
+    let at = free_address();
+    let other = program(at, "other");
+    let world = World::start(&[]).await;
+    world.apply(&world.takeover(), vec![world.service(at)]).await.unwrap();
+    world.until_it_answers(at, false).await;
+    other.lets_go().await;
+    // As an agent leaves it that is killed then.
+    let mut kept = world.kept();
+    kept[0]["phase"] = json!("giving_back");
+    std::fs::write(&world.file, kept.to_string()).unwrap();
+    let takeover = world.takeover();
+    let waits = world.apply(&takeover, Vec::new()).await.unwrap_err();
+    assert_eq!(waits.kind, TroubleKind::Waits);
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(at.port())]);
+    assert_eq!(answered(at).await, MANY);
+    until("one of them is forgotten", async || world.kept().as_array().unwrap().len() == 1).await;
+    assert_eq!(world.kept()[0]["phase"], "taken");
+}
+
+#[tokio::test]
+async fn a_port_that_can_not_be_taken_by_a_socket_is_refused_with_what_to_do() {
+    let (shared, alone) = (free_address(), free_address());
+    let _other = program(shared, "other");
+    let _alone = TcpListener::bind(alone).unwrap();
+    let world = World::start(&[]).await;
+    let takeover = world.takeover();
+    for (what, service, why) in [
+        ("who shares nothing", world.service(alone), "open it with SO_REUSEPORT"),
+        ("nobody is there", world.service(free_address()), "nobody does"),
+        (
+            "its calls would come back",
+            service(Listen::new(shared.port(), Protocol::Http), shared),
+            "name that as its target",
+        ),
+        ("datagrams", service(Listen::new(shared.port(), Protocol::Udp), world.target), "it is one of UDP"),
+    ] {
+        let refused = takeover.before_table(vec![service], &[]).await.unwrap_err();
+        assert_eq!(refused.kind, TroubleKind::Refused, "{what}");
+        assert!(refused.text.contains(why), "{what}: {}", refused.text);
+    }
+    assert!(world.listened().await.list.listen.is_empty());
+    // Nothing is held up by what came to nothing.
+    world.apply(&takeover, vec![world.service(shared)]).await.unwrap();
+}
+
+/// As after a restart of the proxy and of the other program, which shares its port no more.
+#[tokio::test]
+async fn a_port_that_can_not_be_opened_again_is_given_up_and_blocks_no_other_table() {
+    let (lost, kept) = (free_address(), free_address());
+    let (one, _two) = (program(lost, "other"), program(kept, "other"));
+    let world = World::start(&[]).await;
+    world.apply(&world.takeover(), vec![world.service(lost)]).await.unwrap();
+    let none = json!({"epoch": 0, "generation": 50, "listen": []});
+    let _: ListenStatus = world.client.put("/listen", none.to_string().into()).await.unwrap();
+    one.lets_go().await;
+    let _alone = TcpListener::bind(lost).unwrap();
+    let takeover = world.takeover();
+    let refused = world.apply(&takeover, vec![world.service(lost)]).await.unwrap_err();
+    assert_eq!(refused.kind, TroubleKind::Refused);
+    assert!(refused.text.contains("open it with SO_REUSEPORT"), "{}", refused.text);
+    world.apply(&takeover, vec![world.service(kept)]).await.unwrap();
+    assert_eq!(world.listened().await.list.joined, [kept]);
+}
