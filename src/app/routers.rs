@@ -121,8 +121,11 @@ fn check_proxies(routers: &[LedRouter]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a proxy's agent takes calls over in a way.
+type TakesOver = fn(&ProxySettings) -> bool;
+
 /// How calls are taken over, and who does so.
-const WAYS: [(&str, fn(&ProxySettings) -> bool); 2] = [("nftables", takes_over), ("sockets", shares)];
+const WAYS: [(&str, TakesOver); 2] = [("nftables", takes_over), ("sockets", shares)];
 
 fn takes_over(proxy: &ProxySettings) -> bool {
     proxy.takeover.as_ref().is_some_and(|takeover| takeover.nftables)

@@ -44,6 +44,7 @@ pub(super) type Answer = Result<Reply, EngineError>;
 
 /// What the engine's task makes of a command.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all of them are replies")]
 pub(super) enum Decision {
     Reply(Reply),
     /// It is about a release that has left memory, and nothing is said before that is recalled.

@@ -47,7 +47,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, socket: Rc<TcpListener>, take: im
         }
         let next = match &registered {
             Some(registered) => next(&worker, registered, &take).await,
-            None => match AsyncFd::with_interest(Rc::clone(&socket), Interest::READABLE) {
+            None => match register(&socket) {
                 Ok(new) => {
                     registered = Some(new);
                     if socket::is_listening(&socket) {
@@ -70,6 +70,15 @@ pub(crate) async fn accept(worker: Rc<Worker>, socket: Rc<TcpListener>, take: im
             }
         }
     }
+}
+
+/// Has the runtime watch a socket.
+#[allow(
+    deprecated,
+    reason = "it is unsound for what doesn't own its descriptor; this does, and what stands instead of it is unsafe"
+)]
+fn register(socket: &Rc<TcpListener>) -> io::Result<AsyncFd<Rc<TcpListener>>> {
+    AsyncFd::with_interest(Rc::clone(socket), Interest::READABLE)
 }
 
 /// Waits for a connection, and takes it unless that isn't to be by then.
