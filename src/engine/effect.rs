@@ -95,7 +95,7 @@ pub struct ParentStageResult {
     /// Of the moment in which it was over.
     #[serde(default, with = "AgentsForm")]
     pub agents: Agents,
-    /// Why it ended badly.
+    /// Why it ended badly, or who did within the limits.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "Maybe::<Boxed<EndingForm>>")]
     pub why: Option<Box<Ending>>,
     /// It was said before, and the agents stand otherwise now: for the how manyth time.

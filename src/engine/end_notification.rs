@@ -96,8 +96,8 @@ impl From<Counts> for ToldCounts {
 
 /// Why a release ended as it did, in the words of the API.
 pub fn told_ending(ending: &Ending) -> api::Ending {
-    let Ending { cause, text, child, stage, numbers, by, note } = ending.clone();
-    api::Ending { cause: cause.name().to_owned(), text, child, stage, numbers, by, note }
+    let Ending { cause, text, child, stage, version, numbers, by, note } = ending.clone();
+    api::Ending { cause: cause.name().to_owned(), text, child, stage, version, numbers, by, note }
 }
 
 /// Tells a webhook of the end of a release.

@@ -94,7 +94,7 @@ pub fn owed(release: &Release, stage: u8, status: StageStatus) -> Option<ParentS
         begun: release.begun(usize::from(stage)).filter(|_| release.strategy.is_classed()),
         status,
         agents: release.agents(),
-        why: release.ending.clone().filter(|_| status != StageStatus::Completed),
+        why: release.ending.clone(),
         recount: None,
     })
 }

@@ -54,7 +54,7 @@ pub use check::{
     Checked, Site, check, check_at, check_bytes, check_from_parent, check_stored, check_submission,
     check_submission_at,
 };
-pub use condition::{Condition, Metric, Operator, Statistic};
+pub use condition::{Condition, MeasuredValue, Metric, Operator, Statistic};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS, MAX_SOURCE_LINE, Severity, TextPlace, nearest};
 pub use from_parent::FromParent;
 pub use hybrid::Group;

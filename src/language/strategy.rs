@@ -148,6 +148,15 @@ impl Stage {
         beside.max_by_key(|(_, share)| **share).map_or(1, |(at, _)| at)
     }
 
+    /// The places of the versions that are tried in it: the new one of a function, of a service those beside the stable one that get calls;
+    /// where none has a share, all that may be asked for.
+    #[must_use]
+    pub fn tried(&self) -> Vec<usize> {
+        let beside = self.shares.iter().enumerate().skip(1);
+        let tried: Vec<usize> = beside.filter(|(_, share)| **share > 0).map(|(which, _)| which).collect();
+        if tried.is_empty() { (1..self.shares.len().max(2)).collect() } else { tried }
+    }
+
     /// The same stage with another share for the one variation beside the stable one, in units of 0.01 %. `None`: it doesn't share calls among
     /// two variations, or that is more than all.
     #[must_use]
@@ -209,11 +218,18 @@ impl<'s> Subject<'s> {
     /// What its base version is called, or its new one: a function's folder, the name of a service's variation.
     #[must_use]
     pub fn version_name(self, is_new: bool) -> &'s str {
-        match self {
-            Self::Function(function) if is_new => &function.new.path,
-            Self::Function(function) => &function.base.path,
-            Self::Service(service) => {
-                service.variations.get(usize::from(is_new)).map_or("", |variation| variation.name.as_str())
+        self.version_at(usize::from(is_new)).unwrap_or_default()
+    }
+
+    /// What the version at this place is called, the base version or the stable variation being the first.
+    #[must_use]
+    pub fn version_at(self, place: usize) -> Option<&'s str> {
+        match (self, place) {
+            (Self::Function(function), 0) => Some(&function.base.path),
+            (Self::Function(function), 1) => Some(&function.new.path),
+            (Self::Function(_), _) => None,
+            (Self::Service(service), _) => {
+                service.variations.get(place).map(|variation| variation.name.as_str())
             }
         }
     }

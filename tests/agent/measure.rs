@@ -296,6 +296,31 @@ fn a_version_without_an_answer_keeps_no_condition() {
     assert!(StageCounts::new("f", "s").conditions_hold(&none));
 }
 
+#[test]
+fn a_broken_condition_is_told_with_what_was_measured_and_what_is_allowed() {
+    let mut counts = counts();
+    let rows = vec![row(BASE, tally(95, 5)), row(NEW, tally(6, 2))];
+    counts.take(&reading(1, vec![interval(0, 1, rows)], vec![], 1), none);
+    let broken = |conditions: &str| counts.broken_condition(&stage(conditions));
+    insta::assert_snapshot!(
+        broken("[{name: errorRate, threshold: \"<0.02\"}]").unwrap(),
+        @"errorRate 25 % (2 of 8 calls), allowed <2 %; base version 5 % (5 of 100 calls)"
+    );
+    insta::assert_snapshot!(
+        broken("[{name: responseTime, compareWith: Maximum, threshold: \"<=0.5\"}]").unwrap(),
+        @"responseTime Maximum 1 ms (6 calls), allowed <=0.5 ms; base version 1.09 ms (95 calls)"
+    );
+    assert_eq!(broken("[{name: errorRate, threshold: \"<0.3\"}]"), None);
+}
+
+#[test]
+fn calls_that_all_failed_break_a_limit_of_times_in_words_too() {
+    let mut counts = counts();
+    counts.take(&reading(1, vec![interval(0, 1, vec![row(NEW, tally(0, 30))])], vec![], 1), none);
+    let by_time = stage("[{name: responseTime, compareWith: Median, threshold: \"<250\"}]");
+    assert_eq!(counts.broken_condition(&by_time).as_deref(), Some("all of its 30 calls failed"));
+}
+
 /// Times that nobody measured would keep every limit.
 #[test]
 fn a_limit_of_times_is_not_kept_where_nobody_measures_any() {

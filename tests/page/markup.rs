@@ -231,7 +231,7 @@ async fn failure_texts_from_managers_below_are_escaped() {
     let id = manager["id"].as_str().unwrap();
     world.fetch(id, "r").await.ok();
     let mut summary = summary(STAGE, 5);
-    let texts = ["cause", "text", "child", "stage", "numbers", "by", "note"];
+    let texts = ["cause", "text", "child", "stage", "version", "numbers", "by", "note"];
     for what in texts {
         summary["why"][what] = json!(evil(&format!("TAKEN-{what}")));
     }

@@ -30,7 +30,7 @@ use language::{OF_WHOLE, Stage};
 use serde::{Deserialize, Serialize};
 
 use self::{limit::Limit, windows::Windows};
-use crate::measure::{StageCounts, tried};
+use crate::measure::StageCounts;
 
 /// An agent's alpha where the manager says nothing of it: a thousand agents have a thousandth together.
 pub const UNTOLD_ALPHA: f64 = 1e-6;
@@ -60,7 +60,7 @@ impl Judge {
     /// probability is taken for [`UNTOLD_ALPHA`].
     #[must_use]
     pub fn new(stage: &Stage, alpha: f64) -> Self {
-        let tried = tried(stage);
+        let tried = stage.tried();
         let of = |version: usize| {
             let conditions = stage.conditions.iter().enumerate();
             conditions.flat_map(move |condition| Limit::of(version, condition))

@@ -29,7 +29,7 @@ mod summary;
 use std::{collections::BTreeMap, iter, time::Duration};
 
 use call_metrics::{Cursor, Interval, Reading};
-use language::Stage;
+use language::{Condition, Stage};
 use serde::{Deserialize, Serialize};
 
 use self::side::{Groups, Sides};
@@ -386,7 +386,7 @@ impl StageCounts {
     /// nothing is to be judged by calls, its time was its test.
     #[must_use]
     pub fn is_tested(&self, stage: &Stage) -> bool {
-        let had_calls = || tried(stage).into_iter().all(|which| self.of(which).calls > 0);
+        let had_calls = || stage.tried().into_iter().all(|which| self.of(which).calls > 0);
         had_calls() || self.uncounted.is_some() && !stage.is_judged_by_calls()
     }
 
@@ -404,7 +404,7 @@ impl StageCounts {
         }
         let is_untimed = |side: &Side| side.calls > side.errors && side.times.is_empty();
         let is_untimed =
-            stage.limits_times() && tried(stage).into_iter().any(|which| is_untimed(self.judged(which)));
+            stage.limits_times() && stage.tried().into_iter().any(|which| is_untimed(self.judged(which)));
         is_untimed.then(|| "nobody measures how long its calls take".to_owned())
     }
 
@@ -423,7 +423,29 @@ impl StageCounts {
             let mut conditions = stage.conditions.iter();
             is_proven && conditions.all(|condition| condition.holds(side.value_of(condition.metric)))
         };
-        tried(stage).into_iter().all(|which| holds(self.judged(which)))
+        stage.tried().into_iter().all(|which| holds(self.judged(which)))
+    }
+
+    /// Why the conditions of the stage don't hold: which of them a version breaks, with what was measured, for people. `None`: they hold, or
+    /// nothing was measured.
+    #[must_use]
+    pub fn broken_condition(&self, stage: &Stage) -> Option<String> {
+        let broken = |which: usize| {
+            let side = self.judged(which);
+            let breaks = |condition: &&Condition| !condition.holds(side.value_of(condition.metric));
+            let compared = |condition: &Condition| {
+                let of = |side: &Side| side.measured(condition.metric);
+                Some(condition.compared(of(side)?, of(self.base())))
+            };
+            let none = || {
+                let (calls, errors) = (side.calls, side.errors);
+                (calls > 0 && calls == errors).then(|| format!("all of its {calls} calls failed"))
+            };
+            let text = stage.conditions.iter().find(breaks).and_then(compared).or_else(none)?;
+            let name = self.names.get(which).filter(|_| self.names.len() > 2);
+            Some(name.map_or_else(|| text.clone(), |name| format!("variation {name}: {text}")))
+        };
+        stage.tried().into_iter().find_map(broken)
     }
 
     /// All parts, those that go on among them.
@@ -438,15 +460,6 @@ impl StageCounts {
 
 fn of_a_function() -> Vec<String> {
     [BASE, NEW].map(str::to_owned).into()
-}
-
-/// The indices of the versions that are tried in a stage: the new one of a function, of a service those beside the stable one that
-/// get calls; where none has a share, all that may be asked for.
-#[must_use]
-pub fn tried(stage: &Stage) -> Vec<usize> {
-    let beside = stage.shares.iter().enumerate().skip(1);
-    let tried: Vec<usize> = beside.filter(|(_, share)| **share > 0).map(|(which, _)| which).collect();
-    if tried.is_empty() { (1..stage.shares.len().max(2)).collect() } else { tried }
 }
 
 /// What the new one of two versions was to get, where that is a whole percentage.

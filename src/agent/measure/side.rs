@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use analysis::Values;
 use call_metrics::{Tally, Times};
-use language::{Metric, Statistic};
+use language::{MeasuredValue, Metric, Statistic};
 use protocol::{TimesForm, child::NO_CALL};
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +87,17 @@ impl Side {
             Metric::ResponseTime(Statistic::Maximum) => summary().maximum,
             Metric::ResponseTime(Statistic::Quantile(q)) => quantile(&self.times, q).unwrap_or(NO_CALL),
         }
+    }
+
+    /// The same with its calls, for people; `None`: nothing of it was measured.
+    pub(super) fn measured(&self, metric: Metric) -> Option<MeasuredValue> {
+        let [calls, errors] = match metric {
+            Metric::ErrorRate => self.with_no_target(),
+            Metric::ResponseTime(_) => [self.calls, self.errors],
+        };
+        let value = self.value_of(metric);
+        let is_measured = calls > 0 && value >= 0.0;
+        is_measured.then_some(MeasuredValue { value, calls: Some(calls), errors: Some(errors) })
     }
 
     /// The times as a judgement takes them; `None`: there are none, or not of all calls without an error.

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use model::duration::show_millis;
 
 use super::{Now, StateMachine, stages::Outcome};
-use crate::measure::tried;
 
 /// Parts of 0.01 % that all are.
 const WHOLE: u64 = 10_000;
@@ -77,7 +76,7 @@ impl StateMachine {
         };
         let (service, percent) = (testing.counts.service(), f64::from(least) / 100.0);
         let mut found = StageHealth::Enough;
-        for which in tried(stage) {
+        for which in stage.tried() {
             let Some(name) = testing.counts.names().get(which) else { continue };
             let seen = self.world.of_targets.get(&(service.to_owned(), name.clone())).copied();
             let TargetsSeen { healthy, unknown, .. } = seen.unwrap_or_default();

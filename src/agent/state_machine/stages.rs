@@ -433,6 +433,9 @@ fn verdict(stage: &Stage, testing: &Testing, is_skipped: bool, outcome: Outcome)
     };
     let unsaid = || testing.counts.why_unjudged(stage).or_else(|| testing.counts.asked_in_words());
     let why = why.or_else(|| unsaid().filter(|_| !ended_well));
+    // Without calls nothing is broken.
+    let broken = || testing.counts.broken_condition(stage).filter(|_| !ended_well && is_tested);
+    let why = why.or_else(broken);
     // Who takes back what went well by himself has to say that it didn't.
     let status = if why.is_some() { StageStatus::Failure } else { status };
     Verdict { status, action, why }
@@ -464,6 +467,7 @@ pub(super) fn why_failed(stage: &Stage, testing: &Testing, outcome: &Outcome) ->
         Outcome::Breached(why) | Outcome::Unhealthy(why) | Outcome::TakenBack(Some(why)) => why.clone(),
         Outcome::InTime | Outcome::Accepted | Outcome::TakenBack(None) => {
             let why = testing.counts.why_unjudged(stage).or_else(|| testing.counts.asked_in_words());
+            let why = why.or_else(|| testing.counts.broken_condition(stage));
             why.unwrap_or_else(|| "its conditions don't hold at its end".to_owned())
         }
     }

@@ -144,15 +144,16 @@ impl Screen {
 fn first_fault(why: &Ending) -> String {
     let child = why.child.as_deref().and_then(|path| path.rsplit(": ").next());
     let stage = why.stage.as_deref();
-    match child.zip(stage) {
+    let text = match child.zip(stage) {
         Some((child, stage)) => format!(
             "{} in stage {}: {}",
             show::short_id(child),
             show::one_line(stage),
             show::one_line(why.numbers.as_deref().unwrap_or("failed"))
         ),
-        None => show::cut(&show::short_ids(&show::one_line(&why.text)), WIDTH),
-    }
+        None => show::short_ids(&show::one_line(&why.text)),
+    };
+    show::cut(&text, WIDTH)
 }
 
 /// So much that it can be followed; why each child waits is what `release watch` is for.

@@ -18,7 +18,7 @@ use protocol::api::{ReleaseChild, ReleaseDetail};
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
 /// Lines around the stages and the children.
-const FRAME_LINES: usize = 9;
+const FRAME_LINES: usize = 10;
 
 /// Fewest children shown, however small the terminal is.
 const MIN_ROWS: usize = 3;
@@ -111,8 +111,9 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
             counts.participants,
             progress::outcomes(counts)
         ),
-        String::new(),
     ];
+    lines.extend(progress::first_failure(release).map(|failure| format!("first failure: {failure}")));
+    lines.push(String::new());
     for stage in &detail.stages {
         let mut here: Vec<String> =
             stage.children.iter().map(|(status, count)| format!("{count} {status}")).collect();

@@ -22,6 +22,13 @@ pub fn state_beside_waiting(release: &Release) -> String {
     if release.waits_for.as_ref().is_some_and(says) { release.state.clone() } else { state(release) }
 }
 
+/// Who failed first, and why, unless its state says so anyway; `None` while nobody did.
+pub fn first_failure(release: &Release) -> Option<String> {
+    let why = release.why.as_ref()?;
+    let says = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains(&why.text));
+    (!says(&release.reason) && !says(&release.waits_for)).then(|| short_ids(&one_line(&why.text)))
+}
+
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.
 pub fn outcomes(counts: &ReleaseCounts) -> String {
     let ReleaseCounts {
@@ -96,6 +103,7 @@ pub fn line(release: &Release) -> String {
         let agents = counted(release.unconfirmed.into(), "agent has", "agents have");
         parts.push(format!("{agents} not proven that the base version runs again"));
     }
+    parts.extend(first_failure(release).map(|failure| format!("first failure: {failure}")));
     if release.state != "Running" {
         parts.extend(release.waits_for.as_deref().map(one_line).as_deref().map(short_ids));
     }

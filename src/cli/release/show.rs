@@ -100,9 +100,11 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     field("state", &super::progress::state_beside_waiting(release));
     if let Some(why) = &release.why {
         let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
+        field("why", &super::progress::first_failure(release).unwrap_or_default());
         field("cause", &why.cause);
         field("child", &line(&why.child));
         field("stage", &line(&why.stage));
+        field("version", &line(&why.version));
         field("numbers", &line(&why.numbers));
         field("by", &line(&why.by));
         field("note", &line(&why.note));
@@ -327,6 +329,9 @@ fn result(result: &StageResult) -> Vec<String> {
     };
     let errors = number(&["f2_err_rate"])
         .map_or("errors unknown".to_owned(), |share| format!("{:.2} % errors", share * 100.0));
+    let calls = number(&["f2_calls"]).map_or(String::new(), |calls| format!(" of {calls} calls"));
+    let why = result.summary.pointer("/why/text").and_then(Value::as_str);
+    let why = why.map_or(String::new(), |why| format!("; {}", show::one_line(why)));
     let preliminary = if result.preliminary { ", preliminary" } else { "" };
     let next = match result.summary.get("next_stage").and_then(Value::as_str) {
         None => String::new(),
@@ -338,6 +343,6 @@ fn result(result: &StageResult) -> Vec<String> {
         result.status.clone(),
         result.attempt.to_string(),
         result.at.clone(),
-        format!("median {}, {errors}{preliminary}{next}", time(&["f2_times_summary", "median"])),
+        format!("median {}, {errors}{calls}{preliminary}{why}{next}", time(&["f2_times_summary", "median"])),
     ]
 }

@@ -70,7 +70,9 @@ pub struct Ending {
     /// The child that tipped the scales: an id, or `middle: agent-3` for one below a manager.
     pub child: Option<String>,
     pub stage: Option<String>,
-    /// What that child reported there, in words.
+    /// The version that was tried there: a function's folder, the name of a service's variation.
+    pub version: Option<String>,
+    /// What that child reported there, in words: the condition that was broken, what was measured and what is allowed.
     pub numbers: Option<String>,
     /// Who wanted it.
     pub by: Option<String>,
@@ -80,6 +82,7 @@ pub struct Ending {
 
 impl Ending {
     pub fn new(cause: Cause, text: impl Into<String>) -> Self {
-        Self { cause, text: text.into(), child: None, stage: None, numbers: None, by: None, note: None }
+        let text = text.into();
+        Self { cause, text, child: None, stage: None, version: None, numbers: None, by: None, note: None }
     }
 }

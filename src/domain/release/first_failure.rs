@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    assignment::{Assignment, ManagementMode, Step},
+    assignment::{Assignment, ManagementMode, Step, StepIndex},
     change::Change,
     ending::{Cause, Ending},
     lifecycle,
@@ -12,7 +12,8 @@ use super::{
     state::{Release, State},
     summary::Summary,
 };
-use model::{ChildKey, Exclusion, Outcome, ReleaseKey};
+use language::{Stage, Strategy};
+use model::{ChildKey, Exclusion, Outcome, ReleaseKey, StageStatus};
 
 const ABORTED_BELOW: Outcome = Outcome::Excluded(Exclusion::AbortedBelow);
 
@@ -24,15 +25,54 @@ impl Release {
     }
 }
 
-/// A child that ended badly: which, how, where and with which numbers.
+/// A child that ended badly: which, how, where, with which version and with which numbers.
 pub(super) struct Fault {
     child: ChildKey,
     id: String,
     verb: String,
-    stage: Option<String>,
+    place: Place,
     numbers: Option<String>,
-    /// What it, a manager, says of it.
-    below: Option<Box<Ending>>,
+    /// What it says of it itself: a manager of those below.
+    said: Option<Box<Ending>>,
+    is_manager: bool,
+}
+
+/// Where a version failed, in words.
+pub(super) struct Place {
+    stage: Option<String>,
+    version: Option<String>,
+}
+
+impl Place {
+    pub fn of(strategy: &Strategy, slot: StepIndex, reported: Option<&Summary>) -> Self {
+        let stage = slot.stage_index().and_then(|stage| strategy.stages.get(stage));
+        let broken = || reported?.broken_condition(stage?)?.variation;
+        let subject = strategy.subject(slot.function(strategy));
+        let only = || {
+            // Of several, any may have failed.
+            let [one] = stage.map_or_else(|| vec![1], Stage::tried)[..] else { return None };
+            Some(subject?.version_at(one)?.to_owned())
+        };
+        let version = broken().or_else(only);
+        Self { stage: stage.map(|stage| stage.name.clone()), version }
+    }
+
+    /// `stage Canary with fns/a_new`.
+    pub fn text(&self, is_tried: bool) -> String {
+        let mut text = match &self.stage {
+            Some(stage) => format!("stage {stage}"),
+            None => "the roll-out".to_owned(),
+        };
+        if let Some(version) = self.version.as_ref().filter(|_| is_tried) {
+            let _ = write!(text, " with {version}");
+        }
+        text
+    }
+
+    /// What happened there.
+    pub fn ending(self, ending: Ending) -> Ending {
+        Ending { stage: self.stage, version: self.version, ..ending }
+    }
 }
 
 impl Fault {
@@ -86,24 +126,25 @@ impl Fault {
     fn of(state: &State, release: &Release, child: ChildKey, verb: String, changes: &[&Change]) -> Self {
         let id = state.children.get(child).map_or("a child", |record| record.id.as_str()).to_owned();
         let assignment = release.assignments.get(&child);
-        let stage = assignment.and_then(|assignment| assignment.slot.stage_index());
-        let stage = stage.and_then(|stage| Some(release.strategy.stages.get(stage)?.name.clone()));
         let reported = reported(release.key, child, changes);
-        let numbers = reported.map(|(summary, why)| why.clone().unwrap_or_else(|| numbers(summary)));
-        let below = reported.and_then(|(summary, _)| summary.why.clone());
-        Self { child, id, verb, stage, numbers, below }
+        let summary = reported.map(|(summary, _)| summary);
+        let place = match assignment {
+            Some(assignment) => Place::of(&release.strategy, assignment.slot, summary),
+            None => Place { stage: None, version: None },
+        };
+        let numbers = reported.map(|(summary, why)| why.map_or_else(|| numbers(summary), str::to_owned));
+        let said = summary.and_then(|summary| summary.why.clone());
+        let is_manager = assignment.is_some_and(Assignment::is_whole);
+        Self { child, id, verb, place, numbers, said, is_manager }
     }
 
-    /// `agent-3 failed in stage Canary (errors 12.5 %, median 31.0 ms)`, and of one below a manager, what that one says.
+    /// `agent-3 failed in stage Canary with fns/a_new (errorRate 12.5 % (6 of 48 calls), allowed <2 %)`, and of one below a manager, what
+    /// that one says.
     pub fn text(&self) -> String {
-        if let Some(below) = &self.below {
+        if let Some(below) = self.said.as_ref().filter(|_| self.is_manager) {
             return format!("{}: {}", self.id, without_limit(&below.text));
         }
-        let mut text = format!("{} {}", self.id, self.verb);
-        let _ = match &self.stage {
-            Some(stage) => write!(text, " in stage {stage}"),
-            None => write!(text, " in the roll-out"),
-        };
+        let mut text = format!("{} {} in {}", self.id, self.verb, self.place.text(self.numbers.is_some()));
         if let Some(numbers) = &self.numbers {
             let _ = write!(text, " ({numbers})");
         }
@@ -112,14 +153,17 @@ impl Fault {
 
     /// As the end of a release.
     pub fn ending(self, cause: Cause, text: String) -> Ending {
-        let Self { id, stage, numbers, below, .. } = self;
-        let Some(below) = below else {
-            return Ending { child: Some(id), stage, numbers, ..Ending::new(cause, text) };
+        let Self { id, place, numbers, said, is_manager, .. } = self;
+        let Some(said) = said.map(|said| *said) else {
+            return place.ending(Ending { child: Some(id), numbers, ..Ending::new(cause, text) });
         };
-        let Ending { cause: of_below, child, stage, numbers, by, note, .. } = *below;
-        let cause = if of_below.is_telling() { of_below } else { cause };
-        let child = child.map_or_else(|| id.clone(), |child| format!("{id}: {child}"));
-        Ending { cause, text, child: Some(child), stage, numbers, by, note }
+        let cause = if said.cause.is_telling() { said.cause } else { cause };
+        if !is_manager {
+            let Ending { by, note, .. } = said;
+            return place.ending(Ending { child: Some(id), numbers, by, note, ..Ending::new(cause, text) });
+        }
+        let child = said.child.as_ref().map_or_else(|| id.clone(), |child| format!("{id}: {child}"));
+        Ending { cause, text, child: Some(child), ..said }
     }
 }
 
@@ -179,24 +223,37 @@ const fn verb(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What the child reported of the stage that ended badly.
+/// What the child reported of the stage that ended badly, and why that is so.
 fn reported<'c>(
     release: ReleaseKey,
     child: ChildKey,
     changes: &[&'c Change],
-) -> Option<(&'c Summary, &'c Option<String>)> {
+) -> Option<(&'c Summary, Option<&'c str>)> {
     changes.iter().rev().find_map(|change| {
-        let Change::Members(members::Change::Stepped { release: of, child: by, step, summary, .. }) = change
-        else {
+        let Change::Members(change) = change else { return None };
+        if change.release() != release || change.child() != Some(child) {
             return None;
-        };
-        let Step::Reported { why, .. } = step else { return None };
-        (*of == release && *by == child).then_some((&summary.as_deref()?.report.summary, why))
+        }
+        match change {
+            members::Change::Stepped { step: Step::Reported { why, .. }, summary, .. } => {
+                Some((&summary.as_deref()?.report.summary, why.as_deref()))
+            }
+            // A manager that waits says it, too.
+            members::Change::Stepped { summary, .. } => Some((&summary.as_deref()?.report.summary, None)),
+            members::Change::Numbers { summary, .. } => Some((&summary.report.summary, None)),
+            members::Change::Joined { .. }
+            | members::Change::DeadlinesSeen { .. }
+            | members::Change::LateKept { .. }
+            | members::Change::Deployed { .. } => None,
+        }
     })
 }
 
 /// Of the new version.
 fn numbers(summary: &Summary) -> String {
+    if summary.status == StageStatus::Error && summary.has_no_calls() {
+        return "it reports an error of its own, and no call".to_owned();
+    }
     let (errors, median) = (summary.f2_err_rate * 100.0, summary.f2_times_summary.median);
     let median = if median < 0.0 { "no call".to_owned() } else { format!("median {median:.1} ms") };
     format!("errors {errors:.1} %, {median}")

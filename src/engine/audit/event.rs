@@ -144,6 +144,12 @@ pub(super) enum Event<'a> {
         release: &'a str,
         of: String,
     },
+    /// A child ended badly, the first one of a release that may yet end well: `middle: agent-3` is one below a manager.
+    ChildFailed {
+        release: &'a str,
+        child: &'a str,
+        reason: &'a str,
+    },
     /// The data of an analysis were looked at.
     Looked {
         release: &'a str,
@@ -255,6 +261,9 @@ pub(super) enum Event<'a> {
         #[serde(with = "EndForm")]
         end: End,
         unconfirmed: u32,
+        /// Why it didn't end well for everybody.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
     },
     Child {
         release: &'a str,

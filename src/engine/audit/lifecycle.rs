@@ -1,11 +1,17 @@
 //! What changes of a release's life are called in the trail.
 
 use super::event::Event;
-use domain::release::lifecycle::Change;
-use domain::release::state::End;
+use domain::release::{
+    lifecycle::Change,
+    state::{End, Release},
+};
 
 /// `None` for what is bookkeeping.
-pub(super) fn event<'a>(change: &'a Change, release_id: &'a str) -> Option<Event<'a>> {
+pub(super) fn event<'a>(
+    change: &'a Change,
+    release: Option<&'a Release>,
+    release_id: &'a str,
+) -> Option<Event<'a>> {
     Some(match change {
         Change::Submitted { submitted, .. } => {
             Event::ReleaseSubmitted { release: submitted.id.as_str(), name: &submitted.strategy.name }
@@ -28,8 +34,15 @@ pub(super) fn event<'a>(change: &'a Change, release_id: &'a str) -> Option<Event
         Change::Retried { .. } => Event::ReleaseRetried { release: release_id },
         Change::RoutersBack { .. } => Event::RoutersBack { release: release_id },
         Change::Ended { end, unconfirmed, .. } => {
-            Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed }
+            let reason = release.and_then(|release| release.ending.as_deref());
+            let reason = reason.map(|ending| ending.text.as_str());
+            Event::ReleaseEnded { release: release_id, end: *end, unconfirmed: *unconfirmed, reason }
         }
-        Change::FaultNoted { .. } | Change::ActedOn { .. } => return None,
+        Change::FaultNoted { ending, .. } => Event::ChildFailed {
+            release: release_id,
+            child: ending.child.as_deref().unwrap_or_default(),
+            reason: &ending.text,
+        },
+        Change::ActedOn { .. } => return None,
     })
 }

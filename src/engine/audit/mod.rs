@@ -167,7 +167,7 @@ fn event<'a>(state: &'a State, change: &'a Change, child_id: &'a str) -> Option<
     let release_id = release.map_or("?", |release| release.id.as_str());
     match change {
         Change::Children(change) => children::event(change, state, child_id),
-        Change::Lifecycle(change) => lifecycle::event(change, release_id),
+        Change::Lifecycle(change) => lifecycle::event(change, release, release_id),
         Change::Parent(change) => parent::event(change, release, release_id),
         Change::Members(change) => members::event(change, child_id, release, release_id),
         Change::Rollout(change) => rollout::event(change, release, release_id),

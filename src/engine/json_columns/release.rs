@@ -224,6 +224,8 @@ pub(crate) struct EndingForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stage: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     numbers: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by: Option<String>,

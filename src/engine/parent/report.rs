@@ -124,16 +124,16 @@ impl ParentCaller {
             let strategy = Some(Arc::clone(&release.strategy));
             let below = Below { slot: StepIndex::stage(stage).0, split, strategy, begun };
             // What is decided meanwhile is not to be told.
-            let failed = match (of_failures, &release.parent) {
-                (None, _) => None,
-                (Some(_), Some(parent)) => Some((parent.failures, parent.failed.clone()?)),
+            let (failures, why) = match (of_failures, &release.parent) {
+                // Who failed so far within the limits of this release.
+                (None, _) => (None, release.ending.clone()),
+                (Some(_), Some(parent)) => (Some(parent.failures), Some(parent.failed.clone()?)),
                 (Some(_), None) => return None,
             };
-            Some((release.key.0, below, release.agents(), next, failed))
+            Some((release.key.0, below, release.agents(), next, (failures, why)))
         });
-        let Some((key, of_stage, agents, next, failed)) = found.await? else { return Ok(None) };
+        let Some((key, of_stage, agents, next, (failures, why))) = found.await? else { return Ok(None) };
         let told = self.below(key, of_stage).await?.told(status, self.understood());
-        let (failures, why) = failed.unzip();
         let sum = Summary { agents: Some(agents), failures, why, ..told };
         Ok(Some(wire(sum, Some(of.name.clone()), next, self.tells_values())))
     }
@@ -341,7 +341,7 @@ fn variation(kept: summary::Variation) -> VariationForm {
 }
 
 fn ending(kept: Ending) -> Why {
-    let Ending { cause, text, child, stage, numbers, by, note } = kept;
-    let why = Why { cause: cause.name().to_owned(), text, child, stage, numbers, by, note };
+    let Ending { cause, text, child, stage, version, numbers, by, note } = kept;
+    let why = Why { cause: cause.name().to_owned(), text, child, stage, version, numbers, by, note };
     why.fitted()
 }

@@ -178,6 +178,6 @@ fn stratum(sent: StratumForm) -> summary::Stratum {
 /// A cause of which nothing is known here is still a cause.
 fn ending(sent: Why) -> Ending {
     let cause = Cause::named(&sent.cause).unwrap_or(Cause::Children);
-    let Why { text, child, stage, numbers, by, note, .. } = sent;
-    Ending { cause, text, child, stage, numbers, by, note }
+    let Why { text, child, stage, version, numbers, by, note, .. } = sent;
+    Ending { cause, text, child, stage, version, numbers, by, note }
 }

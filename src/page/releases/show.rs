@@ -113,6 +113,7 @@ fn ending(why: &Ending, of_child: impl Fn(&str) -> Option<String>) -> Markup {
                     }
                 }
             }
+            @if let Some(version) = &why.version { p data-field="why.version" { bdi { (version) } } }
             @if let Some(numbers) = &why.numbers { p data-field="why.numbers" { bdi { (numbers) } } }
             @if let Some(by) = &why.by { p data-field="why.by" { (words::BY) " " bdi { (by) } @if let Some(note) = &why.note { ": " bdi { (note) } } } }
         }

@@ -145,7 +145,10 @@ pub struct Ending {
     pub child: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// What that child reported there, in words.
+    /// The version that was tried there: a function's folder, the name of a service's variation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What that child reported there, in words: the condition that was broken, what was measured and what is allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<String>,
     /// Who wanted it.

@@ -90,7 +90,7 @@ pub struct StageSummary {
     /// Agents that may run what was taken back.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub unconfirmed: Option<u32>,
-    /// From a manager: why its part ended badly.
+    /// From a manager: why its part ended badly, or who failed within the limits. From an agent: why a stage failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
     /// From a manager that is done: it says anew what became of its agents, for the how manyth time.
@@ -111,6 +111,9 @@ pub struct Why {
     pub child: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
+    /// The version that was tried there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,8 +124,8 @@ pub struct Why {
 
 impl Why {
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let Self { cause, text, child, stage, numbers, by, note } = self;
-        [cause, text].into_iter().chain([child, stage, numbers, by, note].into_iter().flatten())
+        let Self { cause, text, child, stage, version, numbers, by, note } = self;
+        [cause, text].into_iter().chain([child, stage, version, numbers, by, note].into_iter().flatten())
     }
 
     /// With texts that may be sent: each in one line, and cut where it is too long.

@@ -131,6 +131,21 @@ fn a_breach_takes_the_share_away_and_is_reported() {
 }
 
 #[test]
+fn a_stage_that_fails_at_its_end_says_which_condition_broke() {
+    let mut world = with_offer();
+    // One of ten: too few calls to prove anything before the stage ends.
+    world.calls = 100;
+    world.errors.insert("new", 10);
+    world.until("it is told", |world| !world.ended().is_empty());
+    assert_eq!(world.ended(), [("canary".to_owned(), StageStatus::Failure, "rollback".to_owned())]);
+    let why = last_summary(&world).why.unwrap();
+    assert_eq!(why.cause, "limit");
+    let [begins, allows] = ["errorRate 10 % (", " calls), allowed <=5 %; base version 0 % (0 of "];
+    assert!(why.text.starts_with(begins) && why.text.contains(allows), "{}", why.text);
+    assert_eq!(world.core.stops().judged, 0, "it ended in time");
+}
+
+#[test]
 fn a_breach_while_the_manager_is_away_is_taken_back_and_told_later() {
     let mut world = with_offer();
     world.until("the canary is tried", |world| world.share("hello") == 1_000);

@@ -9,11 +9,15 @@ use domain::release::{
     lifecycle,
     manager::Agents,
     members,
-    summary::Summary,
+    summary::{Summary, Variation},
 };
-use model::{ChildStatus, Exclusion, Outcome, StageStatus};
+use model::{ChildStatus, Exclusion, FEATURE_WINNER, Outcome, StageStatus};
 
-use super::world::{World, canary, numbered, summary};
+use super::{
+    in_place::own_agent,
+    winner::router,
+    world::{World, canary, checkout, numbered, summary, traffic_stage},
+};
 
 const AREA: &str =
     r#"{"type":"Polygon","coordinates":[[[13.3,52.4],[13.4,52.4],[13.4,52.5],[13.3,52.5],[13.3,52.4]]]}"#;
@@ -47,10 +51,100 @@ fn rolled_back_release_records_deciding_child_stage_and_numbers() {
     assert_eq!((told.cause, told.child.as_deref()), (Cause::Limit, Some(bad.as_str())));
     assert_eq!(told.stage.as_deref(), Some("Canary"));
     assert_eq!(told.numbers.as_deref(), Some("errors 0.0 %, median 31.0 ms"));
-    insta::assert_snapshot!(told.text, @"child-1 failed in stage Canary (errors 0.0 %, median 31.0 ms): 1 failed, max_failed is 0");
+    assert_eq!(told.version.as_deref(), Some("fns/a_new"));
+    insta::assert_snapshot!(told.text, @"child-1 failed in stage Canary with fns/a_new (errors 0.0 %, median 31.0 ms): 1 failed, max_failed is 0");
     let part = world.assignment("7", &unreached).outcome;
     assert_eq!(part, Some(Outcome::Excluded(Exclusion::NotReached)));
     insta::assert_snapshot!(world.waits_child("7", &unreached), @"takes no part: not reached: the release was taken back before it began");
+}
+
+/// Six of 48 calls of the new version failed.
+fn failed_calls(stage: &str) -> Summary {
+    let (f1_calls, f1_errors, f2_calls, f2_errors) = (Some(950), Some(4), Some(48), Some(6));
+    let failed = summary(stage, StageStatus::Failure);
+    Summary { f1_calls, f1_errors, f2_calls, f2_errors, f2_err_rate: 0.125, ..failed }
+}
+
+#[test]
+fn a_broken_condition_is_told_with_its_numbers_by_whoever_tests_with_a_rollout_and_without() {
+    let numbers = "errorRate 12.5 % (6 of 48 calls), allowed <10 %; base version 0.421 % (4 of 950 calls)";
+    for text in [canary("7", "a"), led("7", "max_failed: 0")] {
+        for is_own in [false, true] {
+            let mut world = World::new();
+            let child = if is_own { own_agent(&mut world, AREA) } else { world.child(AREA) };
+            world.submit(&text);
+            world.take(&child);
+            world.report(&child, "7", failed_calls("Canary")).unwrap();
+            let told = ending(&world, "7");
+            let place = (told.child.as_deref(), told.stage.as_deref(), told.version.as_deref());
+            assert_eq!(place, (Some(child.as_str()), Some("Canary"), Some("fns/a_new")), "{is_own}: {text}");
+            assert_eq!(told.numbers.as_deref(), Some(numbers), "{is_own}: {text}");
+            let words = format!("{child} failed in stage Canary with fns/a_new ({numbers})");
+            assert!(told.text.starts_with(&words), "{is_own}: {}", told.text);
+        }
+    }
+}
+
+#[test]
+fn what_an_agent_says_of_its_failure_is_told_with_stage_and_version() {
+    for text in [canary("7", "a"), led("7", "max_failed: 0")] {
+        let mut world = World::new();
+        let agent = own_agent(&mut world, AREA);
+        world.submit(&text);
+        world.take(&agent);
+        let said = "errorRate <0.1 is broken: 6 of 6 calls of the new version failed since 5m into the stage";
+        let why = Some(Box::new(Ending::new(Cause::Limit, said)));
+        world.report(&agent, "7", Summary { why, ..failed_calls("Canary") }).unwrap();
+        let told = ending(&world, "7");
+        assert_eq!(told.numbers.as_deref(), Some(said));
+        assert_eq!((told.stage.as_deref(), told.version.as_deref()), (Some("Canary"), Some("fns/a_new")));
+        assert!(told.text.starts_with(&format!("{agent} failed in stage Canary with fns/a_new ({said})")));
+    }
+}
+
+#[test]
+fn of_several_variations_the_one_that_broke_a_condition_is_named() {
+    let mut world = World::new();
+    let agent = router(&mut world, &[FEATURE_WINNER]);
+    let stage = traffic_stage("little", "A: 80, B: 15, C: 5", "rollout");
+    world.submit(&format!("id: s\nname: checkout\n{}stages:\n{stage}", checkout(&["A", "B", "C"])));
+    world.take(&agent);
+    let counted = [("A", 80, 0), ("B", 15, 0), ("C", 5, 4)];
+    let variation = |(name, calls, errors): (&str, u64, u64)| Variation {
+        name: name.to_owned(),
+        calls,
+        errors,
+        ..Variation::default()
+    };
+    let variations = counted.map(variation).into();
+    world.report(&agent, "s", Summary { variations, ..summary("little", StageStatus::Failure) }).unwrap();
+    let told = ending(&world, "s");
+    assert_eq!((told.stage.as_deref(), told.version.as_deref()), (Some("little"), Some("C")));
+    insta::assert_snapshot!(told.numbers.as_deref().unwrap(), @"errorRate 80 % (4 of 5 calls), allowed <2 %; base version 0 % (0 of 80 calls)");
+}
+
+#[test]
+fn who_failed_below_is_told_as_soon_as_its_manager_waits() {
+    let mut world = World::new();
+    let manager = world.manager(AREA, 4);
+    world.submit(&led("7", "max_failed: 2"));
+    world.take(&manager);
+    let below = Ending {
+        child: Some("agent-3".to_owned()),
+        version: Some("fns/a_new".to_owned()),
+        ..Ending::new(Cause::Children, "agent-3 failed in stage Canary with fns/a_new (errors 12.5 %)")
+    };
+    let agents = Some(Agents { participants: 4, failed: 1, ..Agents::default() });
+    let why = Some(Box::new(below));
+    world
+        .report(&manager, "7", Summary { agents, why, ..summary("Canary", StageStatus::SuccessWaiting) })
+        .unwrap();
+    let told = ending(&world, "7");
+    assert_eq!(
+        (told.child.as_deref(), told.version.as_deref()),
+        (Some("child-1: agent-3"), Some("fns/a_new"))
+    );
+    assert_eq!(told.text, "child-1: agent-3 failed in stage Canary with fns/a_new (errors 12.5 %)");
 }
 
 #[test]

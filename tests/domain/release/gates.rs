@@ -203,7 +203,7 @@ fn a_limit_that_is_passed_rolls_everybody_back_and_says_why() {
     world.take(failed);
     world.report(failed, "7", summary("One", Failure)).unwrap();
     assert_eq!(world.state_of("7"), "RollingBack");
-    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-3 failed in stage One (errors 0.0 %, median 8.0 ms): 1 failed, max_failed is 0): 2 children have not confirmed it");
+    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-3 failed in stage One with fns/a_new (errors 0.0 %, median 8.0 ms): 1 failed, max_failed is 0): 2 children have not confirmed it");
     // Nobody new begins, and who is at work is told to end.
     assert_eq!(world.poll(waiting), "");
     assert_eq!(world.may_end(at_work, "7", "One"), Ok(true));
@@ -254,11 +254,11 @@ fn a_limit_may_pause_instead_and_to_resume_is_to_accept() {
         world.report(child, "7", summary("One", Failure)).unwrap();
         world.waits("7")
     };
-    insta::assert_snapshot!(fail(&mut world, &children[0]), @"is paused (child-1 failed in stage One (errors 0.0 %, median 8.0 ms): 1 failed, max_failed is 0): resume or abort it");
+    insta::assert_snapshot!(fail(&mut world, &children[0]), @"is paused (child-1 failed in stage One with fns/a_new (errors 0.0 %, median 8.0 ms): 1 failed, max_failed is 0): resume or abort it");
     assert_eq!(world.poll(&children[1]), "");
     world.resume("7");
     assert_eq!(world.state_of("7"), "Running");
-    insta::assert_snapshot!(fail(&mut world, &children[1]), @"is paused (child-3 failed in stage One (errors 0.0 %, median 8.0 ms): 2 failed, 1 of them accepted before, max_failed is 0): resume or abort it");
+    insta::assert_snapshot!(fail(&mut world, &children[1]), @"is paused (child-3 failed in stage One with fns/a_new (errors 0.0 %, median 8.0 ms): 2 failed, 1 of them accepted before, max_failed is 0): resume or abort it");
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn root_decision_on_failed_stage_reaches_agent_at_any_depth() {
         assert_eq!(pause.by, PausedBy::Limit);
         let managers = tree.ids.join(": ");
         let said = format!(
-            "{managers}: {agent} failed in stage First (errorRate is 0.3): it keeps its shares until somebody decides"
+            "{managers}: {agent} failed in stage First with fns/a_new (errorRate is 0.3): it keeps its shares until somebody decides"
         );
         assert_eq!(pause.reason, said);
         for world in &tree.levels {

@@ -168,7 +168,7 @@ fn the_agents_of_a_manager_have_their_turns_in_several_waves_of_one_release() {
     let last = of_agents("Canary", StageStatus::Failure, Agents { unconfirmed: 2, ..counts(10, 0, 4) });
     world.report(&manager, "w.r2", last).unwrap();
     assert_eq!(world.poll(&manager), "", "nothing is owed");
-    insta::assert_snapshot!(reason(&world, "w"), @"child-5 failed in stage Canary (errors 0.0 %, median 8.0 ms): 4 failed, max_failed is 25% (3)");
+    insta::assert_snapshot!(reason(&world, "w"), @"child-5 failed in stage Canary with fns/a_new (errors 0.0 %, median 8.0 ms): 4 failed, max_failed is 25% (3)");
     for agent in &agents {
         let (offer, form) = world.take(agent);
         assert_eq!(form, Form::Undo { function: 0 });
@@ -207,7 +207,7 @@ fn agents_below_count_one_by_one_and_say_so_before_their_manager_is_done() {
         world.report(manager, &offer, waits).unwrap();
     }
     assert_eq!(world.state_of("c"), "Paused");
-    insta::assert_snapshot!(reason(&world, "c"), @"child-3 reported of its 50 agents 2 failed in stage Canary: 4 failed, max_failed is 3");
+    insta::assert_snapshot!(reason(&world, "c"), @"child-3 reported of its 50 agents 2 failed in stage Canary with fns/a_new (errors 0.0 %, median 8.0 ms): 4 failed, max_failed is 3");
 }
 
 #[test]

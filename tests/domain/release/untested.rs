@@ -87,7 +87,10 @@ fn what_was_to_take_over_and_is_silent_has_failed_whatever_calls_it_got() {
     assert_eq!(world.assignment("7", &child).outcome, Some(Outcome::Failed));
     assert_eq!(world.state_of("7"), "Paused");
     let told = world.release("7").ending.as_deref().unwrap();
-    assert_eq!((told.cause, told.text.as_str()), (Cause::NoAnswer, "child-1: it answered no more"));
+    assert_eq!(
+        (told.cause, told.text.as_str()),
+        (Cause::NoAnswer, "child-1 failed in stage Canary with fns/a_new (it answered no more)")
+    );
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn more_untested_agents_than_allowed_are_a_passed_limit() {
     world.get_ready(&other, "Canary");
     minutes_until_told(&mut world, &idle, "7", "Canary");
     world.report(&idle, "7", without_calls("Canary", Failure)).unwrap();
-    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-1 was left untested in stage Canary (the new version got no call): 1 untested, max_untested is 0): 1 child has not confirmed it");
+    insta::assert_snapshot!(world.waits("7"), @"rolls back (child-1 was left untested in stage Canary with fns/a_new (the new version got no call): 1 untested, max_untested is 0): 1 child has not confirmed it");
 }
 
 #[test]

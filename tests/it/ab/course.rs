@@ -249,7 +249,7 @@ async fn stage_failure_replaces_reason_of_an_existing_pause() {
     player.world.call("POST", "/api/v1/releases/r/pause").await.ok();
     player.world.post("/result", &failed_stage(&player, "10 %", 2, "100 %")).await.ok();
     let release = player.world.get("/api/v1/releases/r").await.ok().text();
-    assert!(release.contains("failed in stage 10 % (errorRate of B is 0.3)"), "{release}");
+    assert!(release.contains("failed in stage 10 % with B (errorRate of B is 0.3)"), "{release}");
     player.world.stop().await;
 }
 

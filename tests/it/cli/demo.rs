@@ -39,7 +39,7 @@ fn the_demo_comes_out_as_it_should_and_leaves_nothing_behind() {
     assert_eq!((own("shop-bad ")[1], &own("shop-bad ")[4..]), ("RolledBack", &["0", "2"][..]));
     assert!(text.contains("REAL") && text.contains(" times, and 0 of the calls were lost;"), "{text}");
     let fault =
-        text.lines().find(|line| line.contains(" in stage Half: errors ")).expect("whose failure it was");
+        text.lines().find(|line| line.contains(" in stage Half: errorRate ")).expect("whose failure it was");
     let child = fault.split_whitespace().next().unwrap();
     assert!(child.len() == 8 && child.chars().all(|c| c.is_ascii_hexdigit()), "{fault}");
 }

@@ -121,12 +121,17 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     let line = without_times(&out(&watched));
     assert!(
         line.starts_with("bad DoneWithFailures (")
-            && line.contains(" failed in stage Canary 10 Percent (errors ")
+            && line.contains(" failed in stage Canary 10 Percent with fns/sieve_broken (errorRate ")
+            && line.contains(", allowed <5 %")
     );
     assert!(line.ends_with("): 3 of 3 children over; 3 failed"), "{line}");
     let shown = out(&run(folder.path(), ["release", "show", "bad", "--url", url]));
     assert!(
-        shown.contains("  cause        children\n") && shown.contains("  stage        Canary 10 Percent\n")
+        shown.contains("  cause        children\n")
+            && shown.contains("  stage        Canary 10 Percent\n")
+            && shown.contains("  version      fns/sieve_broken\n")
+            && shown.contains("  numbers      errorRate "),
+        "{shown}"
     );
     let json = out(&run(folder.path(), ["release", "show", "bad", "--json", "--url", url]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

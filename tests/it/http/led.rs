@@ -103,7 +103,7 @@ async fn a_limit_that_is_passed_takes_back_what_was_rolled_out(place: &Place) {
     let reason = back["reason"].as_str().unwrap().replace(&bad, "BAD");
     assert_eq!(
         reason,
-        "BAD failed in stage Canary 5 Percent (errors 0.0 %, median 8.5 ms): 1 failed, max_failed is 0"
+        "BAD failed in stage Canary 5 Percent with fns/sieve_new (errors 0.0 %, median 8.5 ms): 1 failed, max_failed is 0"
     );
     let world = world.restart_with(|options| options.store.clone_from(&place.url)).await;
     assert_eq!(world.poll(&good).await.1, "a.undo");

@@ -17,7 +17,7 @@ use crate::{
     deadline::DEADLINE,
     engine::durable::start,
     store::place::{Kind, Place},
-    world::{World, strategy},
+    world::{STAGE, World, strategy, summary},
 };
 
 /// A webhook that fails so often before it takes a call.
@@ -99,9 +99,9 @@ async fn a_webhook_that_was_not_reached_in_a_day_of_serving_is_given_up() {
     assert_eq!(hook.calls(), 1);
 }
 
-#[tokio::test]
-async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
-    let (told, mut bodies) = mpsc::unbounded_channel::<Value>();
+/// A manager that tells a webhook, and what that one is told.
+async fn told() -> (World, mpsc::UnboundedReceiver<Value>) {
+    let (told, bodies) = mpsc::unbounded_channel::<Value>();
     let answer = move |Json(body): Json<Value>| async move {
         told.send(body).unwrap();
         StatusCode::OK
@@ -111,7 +111,46 @@ async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
     tokio::spawn(
         async move { axum::serve(listener, Router::new().route("/hook", post(answer))).await.unwrap() },
     );
-    let world = World::with(|options| options.task.webhooks = vec![url]).await;
+    (World::with(|options| options.task.webhooks = vec![url]).await, bodies)
+}
+
+#[tokio::test]
+async fn a_failure_is_told_with_its_numbers_to_webhooks_and_in_the_trail() {
+    let (world, mut bodies) = told().await;
+    let child = world.child().await;
+    world.submit(&strategy("bad")).await.ok();
+    assert_eq!(world.poll(&child).await.1, "bad");
+    world.fetch(&child, "bad").await.ok();
+    let mut failed = summary(STAGE, 5);
+    (failed["f2_err_rate"], failed["f2_calls"], failed["f2_errors"]) = (json!(0.125), json!(48), json!(6));
+    let result =
+        json!({"id": child, "release_id": "bad", "stage_summaries": [failed], "next_stage": "rollback"});
+    world.post("/result", &result).await.ok();
+    let body = tokio::time::timeout(DEADLINE, bodies.recv()).await.expect("it is called").unwrap();
+    let why = &body["why"];
+    assert_eq!((&body["state"], &why["stage"]), (&json!("DoneWithFailures"), &json!(STAGE)));
+    assert_eq!((&why["child"], &why["version"]), (&json!(child), &json!("fns/sieve_new")));
+    let numbers = "errorRate 12.5 % (6 of 48 calls), allowed <2 %";
+    assert_eq!(why["numbers"], numbers);
+    let text = format!("{child} failed in stage {STAGE} with fns/sieve_new ({numbers})");
+    assert_eq!(why["text"], json!(text));
+    let trail = world.get("/api/v1/audit?release=bad").await.ok().json();
+    let entries = trail["items"].as_array().unwrap().iter();
+    let events: Vec<&Value> = entries.flat_map(|entry| entry["events"].as_array().unwrap()).collect();
+    let named = |name: &str| events.iter().find(|event| event["event"] == name).expect("it is in the trail");
+    assert_eq!(
+        (&named("child_failed")["child"], &named("child_failed")["reason"]),
+        (&json!(child), &json!(text))
+    );
+    assert_eq!(named("release_ended")["reason"], json!(text));
+    let reported = events.iter().find(|event| event["step"] == "reported").expect("its result");
+    assert_eq!(reported["why"], numbers);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_why_a_release_ended_who_wanted_it_and_their_words() {
+    let (world, mut bodies) = told().await;
     world.child().await;
     world.submit(&strategy("cut")).await.ok();
     let note = json!({"by": "dee", "note": "the fair is on"});

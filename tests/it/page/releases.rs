@@ -305,6 +305,7 @@ fn wanted(release: &Value) -> Fields {
     let why = &release["why"];
     put(&mut all, "why.text", text(&why["text"]));
     put(&mut all, "why.child", text(&why["child"]));
+    put(&mut all, "why.version", text(&why["version"]));
     put(&mut all, "why.numbers", text(&why["numbers"]));
     let note = text(&why["note"]).map_or_else(String::new, |note| format!(": {note}"));
     put(&mut all, "why.by", text(&why["by"]).map(|by| format!("by {by}{note}")));

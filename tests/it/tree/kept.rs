@@ -42,7 +42,7 @@ async fn a_stage_that_fails_below_a_manager_keeps_its_shares_until_the_root_goes
     middle.post("/result", &failed(&agent, 2)).await.ok();
     let paused = root.until("/api/v1/releases/kept", |shown| shown["state"] == "Paused").await;
     let why = format!(
-        "{agent} failed in stage {STAGE} (errorRate is 0.3): it keeps its shares until somebody decides"
+        "{agent} failed in stage {STAGE} with fns/sieve_new (errorRate is 0.3): it keeps its shares until somebody decides"
     );
     assert!(paused["reason"].as_str().unwrap().ends_with(&why), "{paused:#}");
     assert_eq!(paused["stages"][0]["failed"], true, "{paused:#}");

@@ -172,7 +172,8 @@ async fn a_retry_at_the_top_is_run_by_those_that_failed_below_and_counted_there(
     let shown = root.get("/api/v1/releases/again").await.ok().json();
     assert_eq!((&shown["agents"]["succeeded"], &shown["agents"]["failed"]), (&json!(1), &json!(1)));
     let why = shown["why"]["text"].as_str().unwrap();
-    assert!(why.contains("reported of its 2 agents 1 failed"), "{why}");
+    assert!(why.contains(&format!(": {bad} failed in stage {STAGE} with fns/sieve_new (")), "{why}");
+    assert_eq!((&shown["why"]["stage"], &shown["why"]["version"]), (&json!(STAGE), &json!("fns/sieve_new")));
 
     root.call("POST", "/api/v1/releases/again/retry").await.ok();
     middle.until("/api/v1/releases/again", |shown| shown["state"] == "Running").await;

@@ -6,8 +6,10 @@ use super::{
     verdict::{WEIGHT_OF_ERROR, name, weight},
 };
 use crate::release::{
+    assignment::StepIndex,
     change::Change as StateChange,
     ending::{Cause, Ending},
+    first_failure::Place,
     lifecycle::{self, roll_back},
     members,
     pause::{OF_ANALYSIS, Pause, PausedBy},
@@ -129,9 +131,13 @@ fn act(
     })];
     match standing {
         RunStatus::Failed => {
-            let stage = release.block(run.block).and_then(|(stage, _)| release.strategy.stages.get(stage?));
-            let stage = stage.map(|stage| stage.name.clone());
-            let ending = Ending { stage, ..Ending::new(Cause::Analysis, reason) };
+            let stage = release.block(run.block).and_then(|(stage, _)| stage).map(StepIndex::stage);
+            let numbers = Some(run.why.clone());
+            let ending = Ending { numbers, ..Ending::new(Cause::Analysis, reason) };
+            let ending = match stage {
+                Some(stage) => Place::of(&release.strategy, stage, None).ending(ending),
+                None => ending,
+            };
             changes.extend(roll_back(state, release, ending, ReleaseEnd::RolledBack, now));
         }
         RunStatus::Paused => {

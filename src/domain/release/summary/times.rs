@@ -1,5 +1,7 @@
 //! Response times, as children report them.
 
+use analysis::Values;
+
 /// Median, minimum and maximum of response times in milliseconds; -1 where no call succeeded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
@@ -48,5 +50,13 @@ impl Reported {
             Self::Sketch(sketch) => sketch.quantile(q),
             Self::Bounds(bounds) => bounds.quantile(q),
         }
+    }
+}
+
+/// The quantile `q` (0 to 1) in milliseconds of times that were told in one form or the other. `None` if that can't be said.
+pub(super) fn quantile(values: Option<&Values>, reported: Option<&Reported>, q: f64) -> Option<f64> {
+    match values {
+        Some(values) => values.quantile(q),
+        None => reported?.quantile(q),
     }
 }

@@ -125,6 +125,7 @@ fn words(event: &Value) -> Option<String> {
         "release_approved" => "approved it".to_owned(),
         "release_retried" => "tried again what failed".to_owned(),
         "release_replanned" => "planned it once more".to_owned(),
+        "release_ended" if event.get("reason").is_some() => format!("ended it ({})", field("reason")),
         "release_ended" => "ended it".to_owned(),
         "gate_reached" => format!("came to {}", field("gate")),
         "gate_left" => "left the gate that was reached".to_owned(),

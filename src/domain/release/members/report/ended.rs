@@ -13,7 +13,7 @@ use crate::{
         summary::Summary,
     },
 };
-use language::Action;
+use language::{Action, Stage};
 use model::{ChildStatus, Exclusion, Now, Outcome, StageStatus};
 
 pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
@@ -42,7 +42,8 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
         shows => shows,
     };
     let (status, digest) = (summary.status, report.received.digest);
-    let step = Step::Reported { slot, status, digest, shows, why: verdict.err() };
+    let why = verdict.err().or_else(|| if success { None } else { said_of(summary, stage) });
+    let step = Step::Reported { slot, status, digest, shows, why };
     walk.step_with(step, Some(report.keep()));
     match shows {
         // What serves there is what did before, which needn't be the base version.
@@ -70,6 +71,12 @@ pub(super) fn ended(walk: &mut Walk<'_>, report: &Report<'_>, now: Now) {
         }
         walk.offer_undo();
     }
+}
+
+/// Why a stage failed: as the child says, or else which condition its numbers break.
+fn said_of(summary: &Summary, stage: Option<&Stage>) -> Option<String> {
+    let said = summary.why.as_ref().map(|why| why.text.clone());
+    said.or_else(|| Some(summary.broken_condition(stage?)?.numbers))
 }
 
 /// Why a stage of an agent has tested nothing, if so.

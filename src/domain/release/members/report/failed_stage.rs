@@ -1,16 +1,14 @@
 //! A stage has failed at an agent, or below a manager, and keeps its shares: see [`Keeping`](crate::release::assignment::Keeping). The
 //! release stands still, as it does where a limit is passed, until somebody decides; one that came from above passes it on, and waits.
 
-use super::{
-    read::{Report, stage_name},
-    under_way, waits_on,
-};
+use super::{read::Report, under_way, waits_on};
 use crate::release::{
     assignment::{Step, StepIndex},
     change::Change,
     command::Refusal,
     decide::draft::Walk,
     ending::{Cause, Ending},
+    first_failure::Place,
     lifecycle, parent,
     pause::{Pause, PausedBy},
     state::ReleaseState,
@@ -57,12 +55,15 @@ fn why(walk: &Walk<'_>, report: &Report<'_>) -> Ending {
         return Ending {
             child: Some(below.map_or_else(|| child.to_owned(), |below| format!("{child}: {below}"))),
             stage: said.and_then(|said| said.stage.clone()),
+            version: said.and_then(|said| said.version.clone()),
+            numbers: said.and_then(|said| said.numbers.clone()),
             ..Ending::new(Cause::Kept, format!("{child}: {reason}"))
         };
     }
-    let stage = stage_name(walk.strategy(), report.slot);
-    let text = format!("{child} failed in stage {stage} ({reason})");
-    Ending { child: Some(child.to_owned()), stage: Some(stage), ..Ending::new(Cause::Kept, text) }
+    let place = Place::of(walk.strategy(), report.slot, Some(report.summary()));
+    let text = format!("{child} failed in {} ({reason})", place.text(true));
+    let numbers = said.map(|said| said.text.clone());
+    place.ending(Ending { child: Some(child.to_owned()), numbers, ..Ending::new(Cause::Kept, text) })
 }
 
 /// Whoever has a release go on that is paused for something else is to know of this too.

@@ -183,7 +183,7 @@ pub(in crate::release::members) fn find_slot(
 }
 
 /// What a stage is called in an offer.
-pub(super) fn stage_name(strategy: &Strategy, slot: StepIndex) -> String {
+fn stage_name(strategy: &Strategy, slot: StepIndex) -> String {
     match slot.stage_index() {
         Some(index) => strategy.stages.get(index).map_or_else(String::new, |stage| stage.name.clone()),
         None => render::ROLLOUT_STAGE.to_owned(),
