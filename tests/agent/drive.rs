@@ -203,3 +203,42 @@ async fn what_cant_be_kept_is_told_until_it_can() {
     end.send(()).unwrap();
     running.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn what_failed_versions_wrote_is_read_by_their_release_the_newest_first() {
+    let root = tempfile::Builder::new().prefix("drive").tempdir().unwrap();
+    let fake = Fake::start(root.path());
+    let folder = root.path().join("state/failed");
+    fs::create_dir_all(&folder).unwrap();
+    let kept = [
+        ("a", "bad", 1_000, "it fails", "first"),
+        ("b", "bad.r2", 2_000, "it is\ntoo slow", "second\n"),
+        ("c", "bad.rest", 3_000, "no", "third"),
+    ];
+    for (digit, offer, at_ms, why, log) in kept {
+        let (version, name) = (digit.repeat(64), format!("fns/{digit}"));
+        let head = serde_json::json!({
+            "version": version, "at_ms": at_ms, "offer": offer, "stage": "s", "name": name, "why": why
+        });
+        fs::write(folder.join(format!("{}.log", &version[..16])), format!("{head}\n{log}")).unwrap();
+    }
+    let settings = settings(root.path(), by_tinyfaas(&fake));
+    let client = Client::new(&settings.control);
+    let (end, ended) = oneshot::channel::<()>();
+    let running = tokio::spawn(run(settings, async {
+        let _ = ended.await;
+    }));
+    wait_until("it answers", async || client.get::<Status>("/status").await.ok()).await;
+    let text = client.text("/logs?release=bad").await.unwrap();
+    insta::assert_snapshot!(std::str::from_utf8(&text).unwrap(), @r"
+    --- fns/b (bbbbbbbbbbbbbbbb) in stage s of bad.r2, 1970-01-01T00:00:02Z: it is too slow
+    second
+    --- fns/a (aaaaaaaaaaaaaaaa) in stage s of bad, 1970-01-01T00:00:01Z: it fails
+    first
+    ");
+    let refused = client.text("/logs?release=good").await.unwrap_err().to_string();
+    assert!(refused.contains("no version failed here in release good"), "{refused}");
+    assert!(refused.contains("the last 3 that failed: of bad.rest, bad.r2, bad"), "{refused}");
+    end.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}

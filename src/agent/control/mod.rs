@@ -8,6 +8,7 @@
 //! | `PUT /functions/NAME` `{folder, runner?, sticky?, retry?}` | serves a function before any release; 409 while a release has it in hand |
 //! | `DELETE /functions/NAME` | serves it no longer; 409 while a release has it in hand |
 //! | `GET /logs?function=NAME&version=new` | the bounded log of a version: `new`, `base` or, without that, whichever is newest |
+//! | `GET /logs?release=ID` | what versions wrote that failed in a release and have ended: of the last three that failed, 64 KiB each |
 //! | `GET /metrics` | metrics in the text format of Prometheus |
 //! | `GET /healthz` | 200 while the agent answers and its proxy does; else 503 with what is wrong |
 //!

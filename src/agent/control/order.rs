@@ -38,6 +38,11 @@ pub enum Order {
         at_most: usize,
         answer: Answering<Vec<u8>>,
     },
+    /// What versions wrote that failed in a release and have ended.
+    FailedLogs {
+        release: String,
+        answer: Answering<Vec<u8>>,
+    },
 }
 
 /// Why an order isn't carried out. The texts are for people.

@@ -194,11 +194,14 @@ async fn undo(request: Request<Incoming>, orders: &Orders) -> Answer {
 }
 
 async fn log(query: &str, orders: &Orders) -> Answer {
-    let (name, which) = match read_log_query(query) {
+    let wanted = match read_log_query(query) {
         Ok(asked) => asked,
         Err(why) => return refusal(StatusCode::BAD_REQUEST, why),
     };
-    let order = |answer| Order::Log { name, which, at_most: MAX_LOG, answer };
+    let order = |answer| match wanted {
+        WantedLog::Of { name, which } => Order::Log { name, which, at_most: MAX_LOG, answer },
+        WantedLog::Failed { release } => Order::FailedLogs { release, answer },
+    };
     match ask(orders, LOOK, order).await {
         Ok(Ok(text)) => typed(StatusCode::OK, "text/plain; charset=utf-8", text),
         Ok(Err(refused)) => refused_answer(&refused),
@@ -206,18 +209,36 @@ async fn log(query: &str, orders: &Orders) -> Answer {
     }
 }
 
-fn read_log_query(query: &str) -> Result<(String, Option<Which>), String> {
-    let (mut function, mut which) = (None, None);
+/// Which log is wanted.
+enum WantedLog {
+    /// Of a version that is there.
+    Of { name: String, which: Option<Which> },
+    /// Of those that failed in a release.
+    Failed { release: String },
+}
+
+fn read_log_query(query: &str) -> Result<WantedLog, String> {
+    let (mut function, mut which, mut release) = (None, None, None);
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match (&*key, &*value) {
             ("function", _) => function = Some(value.into_owned()),
+            ("release", _) => release = Some(value.into_owned()),
             ("version", "new") => which = Some(Which::New),
             ("version", "base") => which = Some(Which::Base),
             ("version", _) => return Err(format!("version={value} is neither new nor base")),
-            (key, _) => return Err(format!("there is no {key:?} here; there are function and version")),
+            (key, _) => {
+                return Err(format!("there is no {key:?} here; there are function, version and release"));
+            }
         }
     }
-    Ok((function.ok_or("name a function")?, which))
+    match (function, which, release) {
+        (Some(name), which, None) => Ok(WantedLog::Of { name, which }),
+        (None, None, Some(release)) => Ok(WantedLog::Failed { release }),
+        (None, _, None) => Err("name a function, or a release".to_owned()),
+        (_, _, Some(_)) => {
+            Err("of a release, what failed in it is shown: leave function and version out".to_owned())
+        }
+    }
 }
 
 async fn answer_metrics(orders: &Orders) -> Answer {

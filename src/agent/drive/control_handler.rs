@@ -106,6 +106,12 @@ impl ControlHandler {
                 Err(refusal) => drop(answer.send(Err(refusal.into()))),
             },
             Order::Log { name, which, at_most, answer } => log(core, tools, &name, which, at_most, answer),
+            Order::FailedLogs { release, answer } => {
+                let tools = Arc::clone(tools);
+                tokio::spawn(async move {
+                    let _ = answer.send(tools.failed_logs(release).await);
+                });
+            }
         }
     }
 

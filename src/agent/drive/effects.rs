@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::{enabled_runtimes::Enabled, persistence};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::{enabled_runtimes::Enabled, failed_logs, persistence};
 use crate::{
     content::{Content, ContentError, VersionFolder},
     control::Refused,
@@ -15,12 +17,15 @@ use crate::{
     runtime::{Order, RuntimeError, VersionId, form, process::form_of},
     settings::Versions,
     state_machine::{
-        Act, CountsReading, Errand, Event, Fetched, PollResponse, Started, StartedVersion, Trouble,
-        TroubleKind, VersionNote,
+        Act, CountsReading, Errand, Event, FailedVersion, Fetched, PollResponse, Started, StartedVersion,
+        Trouble, TroubleKind, VersionNote,
     },
 };
 use language::{Service, offer::Offer};
 use proxy::live::Target;
+
+/// How long a runtime may take to hand out the log of a version that failed, before that is ended without.
+const LOG_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a call that waits may wait.
 const WAIT: Duration = Duration::from_secs(30);
@@ -95,7 +100,11 @@ impl Tools {
                 Event::Drained { version, drained }
             }
             Act::Stop(version) => {
-                let at = if let Errand::At(at) = errand { at } else { None };
+                let (at, failed) =
+                    if let Errand::At(at, failed) = errand { (at, failed) } else { (None, None) };
+                if let Some(failed) = failed {
+                    self.keep_log(&version, at.as_deref(), *failed).await;
+                }
                 let stopped = self.stop(&version, at.as_deref()).await;
                 Event::Stopped { version, stopped }
             }
@@ -184,7 +193,7 @@ impl Tools {
         });
         let wanted: Vec<VersionFolder> = wanted.chain(of_variations).collect();
         let (content, all) = (self.content.clone(), wanted.clone());
-        let added = tokio::task::spawn_blocking(move || {
+        let added = spawn_blocking(move || {
             let added = content.add_archive(&archive, &all, &language::functions::Limits::default());
             // What could be unpacked is not needed again, and what couldn't must not be resumed.
             let _ = std::fs::remove_file(&archive);
@@ -306,6 +315,28 @@ impl Tools {
     /// Where the proxy takes calls.
     pub fn listens_on(&self) -> Vec<String> {
         self.front.proxy().map(|proxy| proxy.listen).unwrap_or_default()
+    }
+
+    /// Keeps what a version wrote that failed and is ended now. That it can't be kept keeps nothing from its end.
+    async fn keep_log(&self, version: &VersionId, at: Option<&str>, failed: FailedVersion) {
+        let log = timeout(LOG_WITHIN, self.log(version, at, failed_logs::MAX_BYTES)).await;
+        let (folder, version) = (self.folder.clone(), version.clone());
+        let keeping = spawn_blocking(move || {
+            let log = log.ok().and_then(Result::ok).filter(|log| !log.is_empty());
+            failed_logs::keep(&folder, &version, failed, log.as_deref())
+        });
+        match keeping.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the log of a version that failed can't be kept"),
+            Err(error) => tracing::warn!(%error, "keeping the log of a version that failed broke off"),
+        }
+    }
+
+    /// What versions wrote that failed in a release, as far as it is kept.
+    pub async fn failed_logs(&self, release: String) -> Result<Vec<u8>, Refused> {
+        let folder = self.folder.clone();
+        let reading = spawn_blocking(move || failed_logs::of_release(&folder, &release));
+        reading.await.unwrap_or_else(|error| Err(Refused::Failed(error.to_string())))
     }
 
     /// The newest of what a version wrote.

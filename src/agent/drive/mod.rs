@@ -7,6 +7,7 @@
 mod control_handler;
 mod effects;
 mod enabled_runtimes;
+mod failed_logs;
 mod machine;
 pub(crate) mod persistence;
 mod placements;

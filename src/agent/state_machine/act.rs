@@ -7,7 +7,7 @@ use protocol::{EndStageAnswer, ManagerTime, StageSummary};
 use proxy::{control::form::TableNumber, live::Target};
 
 use super::{
-    state::{Started, VersionNote},
+    state::{FailedVersion, Started, VersionNote},
     table::Table,
 };
 use crate::runtime::{Running, VersionId};
@@ -74,8 +74,8 @@ pub enum Errand {
         summary: Box<StageSummary>,
         next: String,
     },
-    /// Which runtime has the version, as far as that is known.
-    At(Option<String>),
+    /// The end of a version: which runtime has it, as far as that is known, and where it failed, if it did: then what it wrote is kept.
+    At(Option<String>, Option<Box<FailedVersion>>),
 }
 
 /// What the runtimes said when they were asked what runs.

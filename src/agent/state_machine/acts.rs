@@ -75,7 +75,10 @@ impl StateMachine {
                 Some(note) => Errand::Version(note.clone()),
                 None => Errand::None,
             },
-            Act::Stop(version) => Errand::At(self.runtime_of(version).map(str::to_owned)),
+            Act::Stop(version) => {
+                let failed = self.state.failed.get(version).cloned().map(Box::new);
+                Errand::At(self.runtime_of(version).map(str::to_owned), failed)
+            }
             Act::Apply(generation) => {
                 let number = TableNumber { generation: *generation, ..self.decided() };
                 let hashes = self.settings.abilities.hashes;

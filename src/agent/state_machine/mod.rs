@@ -23,6 +23,7 @@
 mod act;
 mod acts;
 mod failed_stage;
+mod failed_versions;
 mod health;
 mod link;
 mod managed_service;
@@ -54,8 +55,8 @@ pub use self::{
     managed_service::{LedService, ManagedService},
     operators::{Refusal, Undone},
     state::{
-        Adding, Candidate, Ending, FORMAT, Function, Kept, PendingResult, Phase, Place, Plan, Routing,
-        Started, State, Testing, VariationNote, VersionNote, Walk, Work,
+        Adding, Candidate, Ending, FORMAT, FailedVersion, Function, Kept, PendingResult, Phase, Place, Plan,
+        Routing, Started, State, Testing, VariationNote, VersionNote, Walk, Work,
     },
 };
 use self::{retries::Tries, table::TableInputs};

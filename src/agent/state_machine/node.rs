@@ -186,6 +186,7 @@ impl StateMachine {
                     self.state.versions.remove(&version);
                 }
                 self.state.places.remove(&version);
+                self.state.failed.remove(&version);
                 self.world.strangers.remove(&version);
                 self.world.drained.remove(&version);
                 self.world.targets.remove(&version);

@@ -64,6 +64,7 @@ impl StateMachine {
     pub(super) fn could_not_start(&mut self, version: &VersionId, why: &str, now: Now) {
         let Some(Phase::Preparing(plan)) = self.state.work.as_ref().map(|work| &work.phase) else { return };
         if plan.all().any(|of| of == version) {
+            self.note_unstarted(version, why);
             self.give_up(&format!("a version could not be started: {why}"), now);
         }
     }
@@ -270,6 +271,7 @@ impl StateMachine {
         let is_unhealthy = matches!(outcome, Outcome::Unhealthy(_));
         let is_kept = outcome == Outcome::Accepted;
         let keeps_services = matches!(outcome, Outcome::TakenBack(Some(_)));
+        let kept = testing.kept.clone();
         let Verdict { status, action, why } = verdict(stage, testing, is_skipped, outcome);
         let text = format!("stage {} of {}: {status:?}", stage.name, offer.id);
         let next = written(offer, action);
@@ -292,6 +294,9 @@ impl StateMachine {
         match &why {
             Some(why) => self.warn(format!("{text}: {why}")),
             None => self.inform(text),
+        }
+        if let Some(why) = why.or(kept).filter(|_| action == Action::Rollback) {
+            self.note_failed(stage, &why);
         }
         self.dirty();
         match action {

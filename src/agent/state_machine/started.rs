@@ -137,6 +137,7 @@ impl StateMachine {
             if let (Some(now), Some(before)) = (note.variation.as_deref_mut(), before) {
                 now.names.extend(before.names.iter().cloned());
             }
+            self.state.failed.remove(&version);
             self.state.versions.insert(version, note);
         }
     }

@@ -41,6 +41,9 @@ pub struct State {
     /// Every version that was ever wanted and is not known to be gone.
     #[serde(default)]
     pub versions: BTreeMap<VersionId, VersionNote>,
+    /// Those of them that failed: what they wrote is kept when they are ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<VersionId, FailedVersion>,
     /// Where versions run, or ran last: what serves goes on while its runtime can't be asked.
     #[serde(default)]
     pub places: BTreeMap<VersionId, Place>,
@@ -69,6 +72,7 @@ impl Default for State {
             withdrawn: BTreeSet::new(),
             adding: BTreeMap::new(),
             versions: BTreeMap::new(),
+            failed: BTreeMap::new(),
             places: BTreeMap::new(),
             work: None,
             owed: VecDeque::new(),
@@ -169,6 +173,18 @@ pub struct VariationNote {
     /// How long it may have connections once it gets none any more, where its service says that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
+}
+
+/// Where a version failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedVersion {
+    /// The id of the offer.
+    pub offer: String,
+    pub stage: String,
+    /// What people call it: a function's folder, the name of a service's variation.
+    pub name: String,
+    /// In a sentence; of one that could not be started with the end of what it wrote.
+    pub why: String,
 }
 
 /// Where a version runs.

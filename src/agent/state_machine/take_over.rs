@@ -106,6 +106,9 @@ impl StateMachine {
     /// The base versions serve alone again, since somebody here wants it.
     pub(super) fn give_back(&mut self, why: &str) {
         self.end_take_over();
+        if let Some(stage) = self.ending_mut().map(|ending| ending.stage) {
+            self.note_failed(stage, why);
+        }
         if let Some(ending) = self.ending_mut() {
             ending.status = StageStatus::Failure.wire();
             "rollback".clone_into(&mut ending.next);

@@ -13,7 +13,7 @@ use agent::control::{
 use bytes::Bytes;
 use jiff::Timestamp;
 use proxy::live::is_service_name;
-use reqwest::Method;
+use reqwest::{Method, Url};
 use serde::Serialize;
 
 use super::{settings::DEFAULT_CONTROL, show};
@@ -84,10 +84,14 @@ pub enum Functions {
 
 /// Show what a version of a function wrote, as far as it is kept
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: choirmaster agent logs sieve --new | tail")]
+#[command(after_help = "Examples:\n  choirmaster agent logs sieve --new | tail\n  \
+                        choirmaster agent logs --release canary        what failed in it, although it has ended")]
 pub struct Logs {
-    #[arg(value_name = "FUNCTION")]
-    function: String,
+    #[arg(value_name = "FUNCTION", required_unless_present = "release")]
+    function: Option<String>,
+    /// Of the versions that failed in this release and have ended: the last three that failed are kept, 64 KiB of each
+    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "new", "base"])]
+    release: Option<String>,
     /// Of the version that a release tries
     #[arg(long)]
     new: bool,
@@ -164,10 +168,23 @@ pub async fn logs(args: &Logs, out: &mut impl Write) -> Result<u8, Failure> {
         (false, true) => "&version=base",
         (false, false) => "",
     };
-    let target = format!("/logs?function={}{version}", named(&args.function)?);
-    let log = Client::new(&args.control).text(&target).await?;
+    let log = match (&args.release, &args.function) {
+        (Some(release), _) => failed(&args.control, release).await?,
+        (None, function) => {
+            let function = named(function.as_deref().unwrap_or_default())?;
+            Client::new(&args.control).text(&format!("/logs?function={function}{version}")).await?
+        }
+    };
     out.write_all(&log)?;
     Ok(0)
+}
+
+/// What versions wrote that failed in a release, as the agent on this socket has kept it.
+pub async fn failed(control: &Path, release: &str) -> Result<Bytes, ClientError> {
+    // A query is made of it where whole addresses are; the host is nobody.
+    let address = Url::parse_with_params("http://agent/logs", [("release", release)]);
+    let query = address.ok().and_then(|address| address.query().map(str::to_owned)).unwrap_or_default();
+    Client::new(control).text(&format!("/logs?{query}")).await
 }
 
 /// A name that can stand in an address as it is.

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::settings::Settings;
+pub(super) use self::{ask::failed as failed_logs, settings::DEFAULT_CONTROL};
 use super::{
     failure::Failure,
     logging,

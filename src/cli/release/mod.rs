@@ -6,6 +6,7 @@ mod differences;
 mod import;
 mod list;
 mod live;
+mod logs;
 pub mod progress;
 mod rollback;
 mod show;
@@ -33,6 +34,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Watch(watch::Args),
+    Logs(logs::Args),
     Diff(diff::Args),
     Pause(act::Pause),
     Resume(act::Resume),
@@ -57,6 +59,7 @@ impl Args {
             Command::List(_) | Command::Show(_) => Passes::Colours,
             Command::Import(_)
             | Command::Diff(_)
+            | Command::Logs(_)
             | Command::Pause(_)
             | Command::Resume(_)
             | Command::Abort(_)
@@ -79,6 +82,7 @@ pub async fn run(args: Args, out: &mut impl Write) -> Result<u8, Failure> {
         Command::List(args) => list::run(&args, out).await,
         Command::Show(args) => show::run(&args, out).await,
         Command::Watch(args) => watch::run(&args, out).await,
+        Command::Logs(args) => logs::run(&args, out).await,
         Command::Diff(args) => diff::run(&args, out).await,
         Command::Pause(args) => act::run(&args.target, "pause", "paused", out).await,
         Command::Resume(args) => act::run(&args.target, "resume", "resumed", out).await,

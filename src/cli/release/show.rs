@@ -310,7 +310,7 @@ fn outcome(child: &ReleaseChild) -> String {
 }
 
 /// What it calls itself or else where it is, with as much of its id as commands need.
-fn name(child: &ReleaseChild) -> String {
+pub fn name(child: &ReleaseChild) -> String {
     let id = show::short_id(&child.child);
     match child.name.as_ref().or(child.place.as_ref()) {
         Some(name) => format!("{name} ({id})"),

@@ -21,6 +21,7 @@ async fn a_log_comes_as_it_was_written() {
         assert_eq!(log, text);
     }
     assert_eq!(open.refused(Method::GET, "/logs?function=siev", Bytes::new()).await.0, 404);
+    assert_eq!(open.client.text("/logs?release=ab").await.unwrap(), "what failed in ab\n");
 }
 
 #[tokio::test]

@@ -213,6 +213,10 @@ async fn handler(mut orders: mpsc::Receiver<Order>, status: Status, asked: Asked
                 });
                 said
             }
+            Order::FailedLogs { release, answer } => {
+                let _ = answer.send(Ok(format!("what failed in {release}\n").into_bytes()));
+                continue;
+            }
             Order::Log { name, which, answer, .. } => {
                 let of = match which {
                     Some(Which::New) => "new",

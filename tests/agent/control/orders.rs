@@ -145,8 +145,10 @@ async fn nonsense_is_refused_with_a_sentence_and_no_order_comes_of_it() {
     assert_eq!(open.refused(post.clone(), "/undo", r#"{"functions": []}"#).await.0, 422);
 
     for (query, part) in [
-        ("", "name a function"),
+        ("", "name a function, or a release"),
         ("?version=new", "name a function"),
+        ("?release=a&function=sieve", "leave function and version out"),
+        ("?release=a&version=new", "leave function and version out"),
         ("?function=sieve&version=old", "version=old is neither new nor base"),
         ("?function=sieve&lines=3", "there is no \"lines\" here"),
     ] {

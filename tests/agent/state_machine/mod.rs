@@ -45,6 +45,7 @@ fn a_good_release_is_walked_through_in_place() {
     assert!(world.running.contains_key(&version("hello", "base")), "the base version is kept for a while");
     world.until("the base version is ended", |world| world.running.len() == 1);
     assert!(world.core.state().work.is_none());
+    assert!(world.failed.is_empty(), "nothing failed: {:?}", world.failed);
 }
 
 #[test]
@@ -237,6 +238,25 @@ fn a_version_that_cant_be_started_ends_the_offer_with_an_error() {
     );
     assert_eq!(why.cause, "unstarted", "the manager has nothing to take back here");
     world.until("nothing is left", |world| world.running.is_empty());
+    world.until("why is kept", |world| !world.failed.is_empty());
+    let [(failed, by)] = &world.failed[..] else { panic!("{:?}", world.failed) };
+    assert_eq!((failed, &*by.stage), (&version("hello", "new"), "canary"));
+    assert!(by.why.contains("died at once"), "{}", by.why);
+}
+
+#[test]
+fn what_a_failed_version_wrote_is_kept_at_its_end_although_the_agent_was_killed_before() {
+    let mut world = with_offer();
+    world.errors.insert("new", 100);
+    world.until("it has no share any more", |world| world.core.stops().judged == 1);
+    world.step();
+    world.kill();
+    world.until("the new version is ended", |world| !world.stopped.is_empty());
+    let [(failed, by)] = &world.failed[..] else { panic!("{:?}", world.failed) };
+    assert_eq!(failed, &version("hello", "new"));
+    assert_eq!((&*by.offer, &*by.stage, &*by.name), ("r1", "canary", "new"));
+    assert!(by.why.starts_with("errorRate <=0.05 is broken: "), "{}", by.why);
+    assert!(world.core.state().failed.is_empty());
 }
 
 /// Once it was only let go, and the operator saw nothing but the stage's deadline.

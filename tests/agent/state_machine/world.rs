@@ -11,9 +11,9 @@ use agent::{
     measure::Reads,
     runtime::{Phase, Running, VersionId},
     state_machine::{
-        Abilities, Act, CountsReading, Errand, Event, Fetched, Listed, Now, PendingResult, PollResponse,
-        ReadBack, Refusal, Routing, Settings, Started, StartedVersion, State, StateMachine, TargetsSeen,
-        Trouble, Undone, VersionNote,
+        Abilities, Act, CountsReading, Errand, Event, FailedVersion, Fetched, Listed, Now, PendingResult,
+        PollResponse, ReadBack, Refusal, Routing, Settings, Started, StartedVersion, State, StateMachine,
+        TargetsSeen, Trouble, Undone, VersionNote,
     },
 };
 use call_metrics::{Cursor, InFlight, Interval, Key, Reading, Row, Tally, Times};
@@ -63,6 +63,8 @@ pub struct World {
     pub tables: Vec<TableForm>,
     pub started: Vec<VersionId>,
     pub stopped: Vec<VersionId>,
+    /// Versions of which it was to be kept what they wrote, when they were ended.
+    pub failed: Vec<(VersionId, FailedVersion)>,
     /// Versions that have calls in flight for ever.
     pub held: BTreeSet<VersionId>,
     pub stops_begun: BTreeSet<VersionId>,
@@ -150,6 +152,7 @@ impl World {
             tables: Vec::new(),
             started: Vec::new(),
             stopped: Vec::new(),
+            failed: Vec::new(),
             held: BTreeSet::new(),
             stops_begun: BTreeSet::new(),
             stops_take_long: false,
@@ -459,6 +462,8 @@ impl World {
                 Event::Drained { drained: Ok(!is_named && !self.held.contains(&version)), version }
             }
             Act::Stop(version) => {
+                let Errand::At(_, failed) = errand else { panic!("a version is stopped without a place") };
+                self.failed.extend(failed.map(|failed| (version.clone(), *failed)));
                 assert!(!self.is_named(&version), "a version is stopped that the table in force names");
                 self.stops_begun.insert(version.clone());
                 if self.stops_take_long {

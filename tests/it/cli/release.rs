@@ -137,6 +137,12 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["release"]["why"]["stage"], "Canary 10 Percent", "{json:#}");
 
+    let logs = out(&run(folder.path(), ["release", "logs", "bad", "--url", url]));
+    assert!(logs.starts_with("agents keep their logs to themselves; where they run:\n"), "{logs}");
+    assert_eq!(logs.matches(": choirmaster agent logs --release bad\n").count(), 3, "{logs}");
+    let logs = out(&run(folder.path(), ["release", "logs", "canary", "--url", url]));
+    assert_eq!(logs, "no child failed in release canary\n");
+
     let again = run(folder.path(), ["release", "submit", &sample("canary.yml"), "--url", url]);
     assert_eq!((code(&again), out(&again).contains("is there already")), (0, true), "{}", out(&again));
 

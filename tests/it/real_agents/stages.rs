@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     callers::Habit,
@@ -73,6 +73,14 @@ async fn failing_canary_affects_no_caller_and_is_counted_exactly() {
     let given = lines.of_all_but(&status.functions[0].stable.version);
     assert_eq!(given.filter(|line| line["repeated"] == true).count() as u64, carried_out);
     nothing_is_left_but(&site, &node.folder, &base).await;
+
+    let why = &ended["why"];
+    assert_eq!((&why["stage"], &why["version"]), (&json!("s0"), &json!(format!("fns/{new}"))), "{ended:#}");
+    assert!(why["numbers"].as_str().unwrap().starts_with("errorRate <0.1 is broken: "), "{ended:#}");
+    let logs = node.run(&["release", "logs", "bad"]);
+    let text = String::from_utf8_lossy(&logs.stdout);
+    assert!(text.starts_with(&format!("--- fns/{new} (")), "{text}{}", String::from_utf8_lossy(&logs.stderr));
+    assert!(text.contains(" in stage s0 of bad, ") && text.contains("errorRate <0.1 is broken"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

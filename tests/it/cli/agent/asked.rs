@@ -100,6 +100,10 @@ async fn answer(mut orders: mpsc::Receiver<Order>, status: Status, asked: Arc<Mu
                 let _ = answer.send(check(&name).map(|()| Removed { name }));
                 said
             }
+            Order::FailedLogs { release, answer } => {
+                let _ = answer.send(Ok(format!("what failed in {release}\n").into_bytes()));
+                continue;
+            }
             Order::Log { name, which, answer, .. } => {
                 let of = match which {
                     Some(Which::New) => "new",
@@ -138,6 +142,7 @@ fn what_an_agent_is_asked_reaches_it_and_its_answer_is_printed() {
     assert_eq!(agent.ask(&["logs", "sieve"]), "a line of sieve, newest\n");
     assert_eq!(agent.ask(&["logs", "sieve", "--new"]), "a line of sieve, new\n");
     assert_eq!(agent.ask(&["logs", "sieve", "--base"]), "a line of sieve, base\n");
+    assert_eq!(agent.ask(&["logs", "--release", "a b"]), "what failed in a b\n");
     let folder = agent.folder.path().join("fns/resize").canonicalize().unwrap();
     assert_eq!(
         agent.asked(),
@@ -168,6 +173,7 @@ fn what_is_wrong_is_said_with_what_to_do_and_no_order_comes_of_it() {
         (&["functions", "add", "a", ".", "--retry", "always"], &["failed, refused or never"]),
         (&["logs", "../sieve"], &["is no name"]),
         (&["logs", "other"], &["no function \"other\""]),
+        (&["logs"], &["FUNCTION"]),
         (
             &["status", "--control", "nowhere.sock"],
             &["no agent answers on nowhere.sock", "choirmaster agent"],
