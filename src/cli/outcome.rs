@@ -31,7 +31,7 @@ pub fn code(release: &Release) -> Option<u8> {
 }
 
 /// For `--help` of the commands that wait for an end.
-pub const HELP: &str = "Exit codes: 0 Done, 3 DoneWithFailures, 4 Aborted or RolledBack, \
+pub const HELP: &str = "Exit codes: 0 Done, or what --until names has come, 3 DoneWithFailures, 4 Aborted or RolledBack, \
                         5 RolledBackUnproven (somebody may still run the new version), 6 NoParticipants, \
                         7 DoneUntested (no agent got the calls that its test needs); \
                         1 the caller's fault, 2 the manager's or the program's";

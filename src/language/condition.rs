@@ -33,9 +33,7 @@ impl Condition {
     /// What was measured beside what is allowed, for people: `errorRate 12.5 % (6 of 48 calls), allowed <2 %; base version 0.421 % (4 of 950
     /// calls)`.
     pub fn compared(&self, new: MeasuredValue, base: Option<MeasuredValue>) -> String {
-        let metric = self.metric;
-        let base = base.map_or_else(String::new, |base| format!("; base version {}", base.shown(metric)));
-        format!("{metric} {}, allowed {}{base}", new.shown(metric), self.allowed())
+        self.metric.words(new, base, &format!(", allowed {}", self.allowed()))
     }
 }
 
@@ -141,6 +139,16 @@ impl Metric {
             Self::ErrorRate => format!("{} %", rounded(value * 100.0, 2)),
             Self::ResponseTime(_) => format!("{} ms", rounded(value, 1)),
         }
+    }
+
+    /// What was measured where nothing is limited, for people: `errorRate 12.5 % (6 of 48 calls); base version 0.421 % (4 of 950 calls)`.
+    pub fn compared(self, new: MeasuredValue, base: Option<MeasuredValue>) -> String {
+        self.words(new, base, "")
+    }
+
+    fn words(self, new: MeasuredValue, base: Option<MeasuredValue>, allowed: &str) -> String {
+        let base = base.map_or_else(String::new, |base| format!("; base version {}", base.shown(self)));
+        format!("{self} {}{allowed}{base}", new.shown(self))
     }
 
     /// Whether only the manager can judge it.

@@ -1,7 +1,9 @@
 //! The graph of stages: what follows what.
 
+use std::time::Duration;
+
 use super::{
-    rollout::NoCalls,
+    rollout::{NoCalls, Order, Rollout},
     strategy::{Action, Stage, Strategy},
 };
 
@@ -50,6 +52,28 @@ impl Strategy {
     #[must_use]
     pub fn may_roll_out(&self) -> bool {
         self.stages.iter().any(|stage| [stage.on_success, stage.on_failure].contains(&Action::Rollout))
+    }
+
+    /// How long it takes at least until everybody has passed the stages along `on_success`: one wave after the other, with what soaks in
+    /// between. Calls, approvals and what children need to start their versions come on top.
+    #[must_use]
+    pub fn least_duration(&self) -> Duration {
+        let path: Vec<usize> =
+            self.beginnings().into_iter().flat_map(|first| self.success_path_from(first)).collect();
+        let once: Duration = path.iter().filter_map(|at| Some(self.stages.get(*at)?.least_duration())).sum();
+        let Some(Rollout { order, soak, .. }) = &self.rollout else { return once };
+        let times = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        match order {
+            Order::Waves(waves) => {
+                let between = soak.saturating_mul(times(waves.len().saturating_sub(1)));
+                once.saturating_mul(times(waves.len())).saturating_add(between)
+            }
+            Order::GlobalIncremental => {
+                once.saturating_add(soak.saturating_mul(times(path.len().saturating_sub(1))))
+            }
+            // How many locations there are depends on who takes part.
+            Order::Parallel | Order::LocationSequential { .. } => once,
+        }
     }
 
     /// For each stage, whether some way leads to it.

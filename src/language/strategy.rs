@@ -157,6 +157,14 @@ impl Stage {
         if tried.is_empty() { (1..self.shares.len().max(2)).collect() } else { tried }
     }
 
+    /// How long it lasts at least.
+    pub(super) fn least_duration(&self) -> Duration {
+        let judged = self.analysis.as_ref().filter(|analysis| !analysis.early_pass);
+        let judged =
+            judged.and_then(|analysis| Some(analysis.initial_delay.saturating_add(analysis.duration?)));
+        self.min_duration.max(judged.unwrap_or_default())
+    }
+
     /// The same stage with another share for the one variation beside the stable one, in units of 0.01 %. `None`: it doesn't share calls among
     /// two variations, or that is more than all.
     #[must_use]

@@ -251,6 +251,24 @@ fn nothing_is_said_against_health_checks_since_every_agent_makes_them() {
 }
 
 #[test]
+fn a_built_in_strategy_lasts_at_least_as_long_as_its_stages_together() {
+    let minutes = [
+        ("canary-10-25-50-100", 30),
+        ("canary-1-5-10-50-100", 40),
+        ("blue-green-instant", 1),
+        ("blue-green-gradual", 25),
+    ];
+    for (name, minutes) in minutes {
+        let strategy = load(&SERVICE.replace("canary-10-25-50-100", name));
+        assert_eq!(strategy.least_duration(), Duration::from_mins(minutes), "{name}");
+    }
+    // Each wave goes through all stages, and soaks before the next one.
+    let in_waves =
+        with("{on_failure: rollback, soak: 10m}", "{order: waves, waves: [1, 50%, 100%], soak: 10m}");
+    assert_eq!(load(&in_waves).least_duration(), Duration::from_mins(3 * 30 + 2 * 10));
+}
+
+#[test]
 fn a_template_of_the_manager_is_written_into_the_text_that_is_kept() {
     let mut strategies = RolloutTemplates::default();
     let text = "strategies:\n  quick: {stages: [{traffic: 0.5, duration: 1s}, {traffic: 100, duration: 0s, approval: true}], auto_advance: \

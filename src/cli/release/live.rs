@@ -10,7 +10,7 @@ use crossterm::{
 };
 use jiff::Timestamp;
 
-use super::{progress, show as detail_view};
+use super::{progress, show as detail_view, stage_progress};
 use crate::cli::{show, terminal::colours};
 use protocol::api::{ReleaseChild, ReleaseDetail};
 
@@ -38,7 +38,9 @@ fn size() -> (usize, usize) {
 /// How many children fit under the release.
 pub fn rows_for_children(detail: &ReleaseDetail) -> usize {
     let judged: usize = detail.analyses.iter().map(|analysis| 1 + analysis.metrics.len()).sum();
-    size().1.saturating_sub(FRAME_LINES + detail.stages.len() + judged).clamp(MIN_ROWS, MAX_ROWS)
+    let now = Timestamp::now();
+    let measured: usize = detail.stages.iter().map(|stage| stage_progress::lines(stage, now).len()).sum();
+    size().1.saturating_sub(FRAME_LINES + detail.stages.len() + measured + judged).clamp(MIN_ROWS, MAX_ROWS)
 }
 
 /// The drawing. The cursor is hidden while it lives.
@@ -124,6 +126,7 @@ fn frame(detail: &ReleaseDetail, children: &[ReleaseChild], now: Timestamp) -> V
             show::one_line(&show::percents(&stage.shares))
         };
         lines.push(format!("  {} ({shares})  {}", show::one_line(&stage.name), here.join(", ")));
+        lines.extend(stage_progress::lines(stage, now).into_iter().map(|line| format!("    {line}")));
     }
     for analysis in &detail.analyses {
         let verdict = analysis.verdict.as_deref().unwrap_or(&analysis.state);

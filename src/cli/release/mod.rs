@@ -10,6 +10,7 @@ mod logs;
 pub mod progress;
 mod rollback;
 mod show;
+pub mod stage_progress;
 pub(super) mod submit;
 mod watch;
 

@@ -1,6 +1,6 @@
 //! A release in one line.
 
-use crate::cli::show::{counted, one_line, short_ids};
+use crate::cli::show::{counted, lasted, one_line, short_ids};
 use protocol::api::{AgentCounts, Progress, Release, ReleaseCounts};
 
 /// Agents that have ended, of all: `12/20`.
@@ -27,6 +27,12 @@ pub fn first_failure(release: &Release) -> Option<String> {
     let why = release.why.as_ref()?;
     let says = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains(&why.text));
     (!says(&release.reason) && !says(&release.waits_for)).then(|| short_ids(&one_line(&why.text)))
+}
+
+/// How long a release takes at least, where that is a minute or more: `at least 31m 0s`.
+pub fn at_least(ms: u64) -> Option<String> {
+    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
+    (seconds >= 60).then(|| format!("at least {}", lasted(seconds)))
 }
 
 /// The outcomes there are, largest interest first: `12 succeeded, 3 failed`.

@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::{progress, stage_progress};
 use crate::cli::{
     client::{self, Client, Connection},
     failure::Failure,
@@ -63,7 +64,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     let path = ["api", "v1", "releases", &args.id];
-    let detail: ReleaseDetail = client.get(&path, &[("below", "true")]).await?;
+    let detail: ReleaseDetail = client.get(&path, &[("below", "true"), ("measured", "true")]).await?;
     if args.strategy {
         out.write_all(detail.strategy.as_bytes())?;
         return Ok(0);
@@ -97,10 +98,10 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
             let _ = writeln!(text, "  {name:<12} {value}");
         }
     };
-    field("state", &super::progress::state_beside_waiting(release));
+    field("state", &progress::state_beside_waiting(release));
     if let Some(why) = &release.why {
         let line = |text: &Option<String>| show::one_line(text.as_deref().unwrap_or_default());
-        field("why", &super::progress::first_failure(release).unwrap_or_default());
+        field("why", &progress::first_failure(release).unwrap_or_default());
         field("cause", &why.cause);
         field("child", &line(&why.child));
         field("stage", &line(&why.stage));
@@ -117,10 +118,11 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     field("tag", &release.tag);
     field("submitted", &show::ago(Some(&release.submitted), now));
     field("took", &show::between(release.started.as_deref(), release.ended.as_deref(), now));
+    field("takes", &takes(detail));
     field("children", &release.counts.participants.to_string());
-    field("outcomes", &super::progress::outcomes(&release.counts));
+    field("outcomes", &progress::outcomes(&release.counts));
     if let Some(agents) = &release.agents {
-        field("agents", &super::progress::agents(agents));
+        field("agents", &progress::agents(agents));
     }
     if release.unconfirmed > 0 {
         let count = show::counted(release.unconfirmed.into(), "agent has", "agents have");
@@ -150,9 +152,23 @@ fn overview(detail: &ReleaseDetail, now: Timestamp) -> String {
     });
     text.push('\n');
     text.push_str(&show::table(&["STAGE", "TYPE", "CHANGES", "NEW", "CHILDREN"], stages));
+    text.push_str(&measured(detail, now));
     text.push_str(&parts_below(detail));
     text.push_str(&analyses(&detail.analyses));
     text
+}
+
+/// How long one takes at least that isn't over, where that is long.
+fn takes(detail: &ReleaseDetail) -> String {
+    let is_over = detail.release.ended.is_some();
+    progress::at_least(detail.least_ms).filter(|_| !is_over).unwrap_or_default()
+}
+
+/// How far its stages are and what was measured there; empty where nothing is known of that.
+fn measured(detail: &ReleaseDetail, now: Timestamp) -> String {
+    let lines: Vec<String> =
+        detail.stages.iter().flat_map(|stage| stage_progress::lines(stage, now)).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) }
 }
 
 /// How the parts of managers below stand; empty if there are none.
@@ -165,7 +181,7 @@ fn parts_below(detail: &ReleaseDetail) -> String {
         vec![
             part.manager.clone(),
             part.state.clone().unwrap_or_else(|| "not heard".to_owned()),
-            part.agents.as_ref().map_or("-".to_owned(), super::progress::agents),
+            part.agents.as_ref().map_or("-".to_owned(), progress::agents),
             show::one_line(line.unwrap_or_default()),
         ]
     });

@@ -8,7 +8,10 @@ use reqwest::{
     multipart::{Form as Multipart, Part},
 };
 
-use super::watch::{OutputForm, follow};
+use super::{
+    progress,
+    watch::{OutputForm, Until, follow},
+};
 use crate::cli::{
     client::{AuditNote, CallError, Client, Connection},
     failure::Failure,
@@ -53,9 +56,13 @@ pub struct Args {
     /// Only say what would happen
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
-    /// Follow the release to its end; the exit code tells how it ended
+    /// Follow the release; the exit code tells how it ended
     #[arg(long)]
     wait: bool,
+    /// Follow it until it is paused, awaits an approval or ends, whichever comes first; several with commas between [default:
+    /// end]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "wait")]
+    until: Vec<Until>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -96,7 +103,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     out.flush()?;
-    follow(&client, &submitted.id, OutputForm::choose(args.json, false), out).await
+    follow(&client, &submitted.id, OutputForm::choose(args.json, false), &args.until, out).await
 }
 
 /// An id that a release may have.
@@ -186,7 +193,7 @@ fn is_registration(source: &Source) -> bool {
 
 /// What became of a submission, for people.
 fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
-    let Submitted { id, created, dry_run, participants, forwarded_to, .. } = submitted;
+    let Submitted { id, created, dry_run, participants, forwarded_to, least_ms, .. } = submitted;
     if let Some(changed) = &submitted.changed {
         let mark = if *dry_run { " (dry run)" } else { "" };
         let mut text = format!("{id}{mark}: {changed}\n");
@@ -208,6 +215,9 @@ fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
     if !created && canary_releases::kind_of(&source.text).is_none() {
         text.push_str("  --again submits it once more, under another id\n");
     }
+    text.extend(progress::at_least(*least_ms).filter(|_| *created).map(|least| {
+        format!("  it takes {least}: so long its stages, waves and soaks last, beside calls and approvals\n")
+    }));
     let above = forwarded_to.as_ref().map(|to| show::one_line(to));
     if let Some(to) = &above {
         text.extend([format!(

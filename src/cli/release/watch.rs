@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     live::{Live, rows_for_children},
-    progress,
+    progress, stage_progress,
 };
 use crate::cli::{
     client::{CallError, Client, Connection},
@@ -22,13 +22,19 @@ use crate::cli::{
     printable::{Passes, Printable},
     show,
 };
-use protocol::api::{ReleaseChild, ReleaseDetail};
+use protocol::api::{Release, ReleaseChild, ReleaseDetail};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where nobody looks at a terminal, numbers are written at most this often; a new state is written at once.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// How far stages are is written at most this often, where nothing else has changed.
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
+
+/// Most children whose numbers are added up at each look.
+const MOST_MEASURED: u32 = 1_000;
 
 /// A manager that has answered before and doesn't any longer is waited for this long.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -54,6 +60,9 @@ pub struct Args {
     /// Lines instead of a table, also on a terminal
     #[arg(long)]
     plain: bool,
+    /// Until it is paused, awaits an approval or ends, whichever comes first; several with commas between [default: end]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    until: Vec<Until>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -61,7 +70,38 @@ pub struct Args {
 pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
     let client = Client::new(&args.connection)?;
     let form = OutputForm::choose(args.json, args.plain);
-    follow(&client, &args.id, form, out).await
+    follow(&client, &args.id, form, &args.until, out).await
+}
+
+/// What a release is followed to. To its end it always is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Until {
+    Paused,
+    Approval,
+    End,
+}
+
+impl Until {
+    /// For what people have to act on a release that stands like this.
+    fn awaited(release: &Release) -> Option<Self> {
+        match release.state.as_str() {
+            "Paused" => Some(Self::Paused),
+            "AwaitingApproval" => Some(Self::Approval),
+            _ => None,
+        }
+    }
+
+    /// What lets a release go on that waits for people.
+    fn hint(self, id: &str) -> String {
+        let goes_on = match self {
+            Self::Paused => "resume",
+            Self::Approval => "approve",
+            Self::End => return String::new(),
+        };
+        format!(
+            "choirmaster release {goes_on} {id} lets it go on, choirmaster release abort {id} rolls it back"
+        )
+    }
 }
 
 /// How progress is shown.
@@ -84,14 +124,15 @@ impl OutputForm {
     }
 }
 
-/// Follows a release until it is over, and answers its exit code.
+/// Follows a release until one of these has come, and answers its exit code: 0 where it isn't over.
 pub async fn follow(
     client: &Client,
     id: &str,
     form: OutputForm,
+    until: &[Until],
     out: &mut impl Write,
 ) -> Result<u8, Failure> {
-    let looking = look_on(client, id, form, out);
+    let looking = look_on(client, id, form, until, out);
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
         code = looking => code,
@@ -102,13 +143,22 @@ pub async fn follow(
     }
 }
 
-async fn look_on(client: &Client, id: &str, form: OutputForm, out: &mut impl Write) -> Result<u8, Failure> {
+async fn look_on(
+    client: &Client,
+    id: &str,
+    form: OutputForm,
+    until: &[Until],
+    out: &mut impl Write,
+) -> Result<u8, Failure> {
     let mut shown = Shown::new(form);
     let mut answered: Option<Instant> = None;
     let mut complained = false;
+    let mut awaited = None;
+    let mut is_measured = false;
     loop {
-        match look(client, id, form).await {
+        match look(client, id, form, is_measured).await {
             Ok((detail, children)) => {
+                is_measured = detail.release.counts.participants <= MOST_MEASURED;
                 if std::mem::take(&mut complained) {
                     shown.say("the manager answers again")?;
                 }
@@ -117,6 +167,13 @@ async fn look_on(client: &Client, id: &str, form: OutputForm, out: &mut impl Wri
                 shown.update(&detail, &children, code.is_some(), out)?;
                 if let Some(code) = code {
                     return Ok(code);
+                }
+                let before = std::mem::replace(&mut awaited, Until::awaited(&detail.release));
+                if let Some(now) = awaited.filter(|now| before != Some(*now)) {
+                    shown.say(&now.hint(id))?;
+                }
+                if awaited.is_some_and(|awaited| until.contains(&awaited)) {
+                    return Ok(0);
                 }
             }
             Err(error) => {
@@ -137,8 +194,10 @@ async fn look(
     client: &Client,
     id: &str,
     form: OutputForm,
+    is_measured: bool,
 ) -> Result<(ReleaseDetail, Vec<ReleaseChild>), CallError> {
-    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &[("below", "true")]).await?;
+    let query = [("below", "true"), ("measured", if is_measured { "true" } else { "false" })];
+    let detail: ReleaseDetail = client.get(&["api", "v1", "releases", id], &query).await?;
     let mut children: Vec<ReleaseChild> = Vec::new();
     let rows = if form == OutputForm::Table { rows_for_children(&detail) } else { 0 };
     for status in OF_INTEREST {
@@ -149,6 +208,15 @@ async fn look(
         }
     }
     Ok((detail, children))
+}
+
+/// How far the stages are in which children are at work, with what was measured there.
+fn stages_under_way(detail: &ReleaseDetail) -> String {
+    let now = Timestamp::now();
+    let stages =
+        detail.stages.iter().filter_map(|stage| Some((stage, stage_progress::under_way(stage, now)?)));
+    let parts = stages.flat_map(|(stage, head)| std::iter::once(head).chain(stage_progress::numbers(stage)));
+    parts.map(|part| format!("; {part}")).collect()
 }
 
 /// What stands on the screen or in the log.
@@ -184,13 +252,16 @@ impl Shown {
             self.write(detail, verdict, out)?;
         }
         let line = progress::line(release);
-        let recently = self.written.is_some_and(|at| at.elapsed() < LINE_EVERY);
+        let stages = if self.form == OutputForm::Lines { stages_under_way(detail) } else { String::new() };
+        let is_same = line == self.line;
+        let every = if is_same { PROGRESS_EVERY } else { LINE_EVERY };
+        let recently = self.written.is_some_and(|at| at.elapsed() < every);
         let quiet = !over && self.state == release.state && recently;
         let told = self.form == OutputForm::Json && !news.is_empty();
-        if (line == self.line || quiet) && !told {
+        if (is_same && stages.is_empty() || quiet) && !told {
             return Ok(());
         }
-        self.write(detail, &line, out)?;
+        self.write(detail, &format!("{line}{stages}"), out)?;
         self.line = line;
         self.state.clone_from(&release.state);
         self.written = Some(Instant::now());

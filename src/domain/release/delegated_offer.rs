@@ -16,9 +16,12 @@ use super::{
     state::Release,
 };
 use language::{
-    Amount, FromParent, Group, Notes, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind, Strategy,
-    part_of_the,
+    Amount, FromParent, Group, Interim, Notes, OnConflict, OnLimit, Order, Rollout, Round, Stage, StageKind,
+    Strategy, part_of_the,
 };
+
+/// Most agents of a release that report stages on the way only for people to see: of so few it costs nothing.
+const MOST_REPORTING: u64 = 100;
 
 /// What each stage is to a manager below: it waits for the signal where a barrier stands after it; where the manager is not
 /// in charge, as the developer wrote.
@@ -75,11 +78,17 @@ impl Release {
     }
 
     /// The strategy as an agent walks through it that judges by itself: with what it may spend of alpha in this attempt, from 1.
-    /// Of a hybrid it is what a group does.
+    /// Of a hybrid it is what a group does. Where few agents take part they report stages on the way, whether or not an analysis looks.
     pub fn strategy_in_place(&self, attempt: u16, group: Group) -> Strategy {
         let mut strategy = self.strategy.of_group(group);
         let alpha = self.local_alpha() * part_of_the(attempt.into());
+        let is_watched = self.agents_at_start() <= MOST_REPORTING;
+        let unreported = |at: &usize| is_watched && strategy.interim(*at).is_none();
+        let unreported = (0..strategy.stages.len()).filter(unreported);
+        let for_people: Vec<(String, Interim)> =
+            unreported.map(|at| (strategy.stages[at].name.clone(), Interim::FOR_PEOPLE)).collect();
         let said = strategy.from_parent.get_or_insert_default();
+        said.interim.extend(for_people);
         (said.local_alpha, said.salt) = (Some(alpha), Some(self.salt()));
         said.keeps_failed = self.keeps_failed();
         strategy
@@ -101,8 +110,12 @@ impl Release {
 
     /// Of each agent, over all its attempts. By the agents that were there when the release began: so an offer stays what it was when others join.
     fn local_alpha(&self) -> f64 {
+        self.strategy.local_alpha(self.agents_at_start())
+    }
+
+    fn agents_at_start(&self) -> u64 {
         let own = self.members.len().saturating_sub(self.managers.len()) as u64;
-        self.strategy.local_alpha(own + u64::from(self.managers.agents()))
+        own + u64::from(self.managers.agents())
     }
 
     /// The block for a manager below. What needs somebody's approval, and what is to soak over the whole fleet, stays here.

@@ -19,11 +19,12 @@ use domain::release::{
     manager::Agents,
     pause::Pause,
     pending_children::{self, PendingChildren},
+    previous_run::Timed,
     revision::Tag,
     state::{Counts, End, Release, ReleaseState, Snapshot},
     waits,
 };
-use language::{Stage, StageKind, Strategy, Subject};
+use language::{Action, Stage, StageKind, Strategy, Subject};
 use model::{Exclusion, Now, ReleaseKey, hex};
 use protocol::{api, time::rfc3339};
 use store::{
@@ -58,6 +59,7 @@ pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail
     let mut stages = stages(&found.strategy, found.parent.is_some());
     mark_skipped(&mut stages, &found.facts);
     mark_failed(&mut stages, &found.strategy, found.failed, &found.runs);
+    mark_times(&mut stages, &found.times);
     let mut waves = Waves::of(found);
     let mut awaited = vec![PendingChildren::default(); stages.len()];
     let deadlines = state.settings.deadlines(&found.strategy, &state.children);
@@ -75,6 +77,7 @@ pub fn detail(state: &Snapshot, found: &Release, now: Now) -> api::ReleaseDetail
     api::ReleaseDetail {
         release: release(state, found, now),
         strategy: found.text.as_ref().to_owned(),
+        least_ms: found.strategy.least_duration().as_millis() as u64,
         stages,
         waves: waves.overviews(found, now),
         limits: waves::limits(found),
@@ -106,6 +109,7 @@ pub fn detail_from_row(
     let from_parent = detail.parent.is_some();
     let mut stages = strategy.as_ref().map(|strategy| stages(strategy, from_parent)).unwrap_or_default();
     mark_skipped(&mut stages, &detail.facts);
+    mark_times(&mut stages, &detail.times);
     if let Some(strategy) = &strategy {
         mark_failed(&mut stages, strategy, detail.failed, &runs);
     }
@@ -113,6 +117,7 @@ pub fn detail_from_row(
     Ok(api::ReleaseDetail {
         release: with_name(row, &detail, name.unwrap_or_default(), unreadable)?,
         strategy: row.strategy.clone(),
+        least_ms: strategy.as_ref().map_or(0, |strategy| strategy.least_duration().as_millis() as u64),
         stages,
         waves: Vec::new(),
         limits: Vec::new(),
@@ -256,12 +261,28 @@ fn stages(strategy: &Strategy, from_above: bool) -> Vec<api::StageOverview> {
             },
             function: strategy.subject_key(stage.subject).unwrap_or_default().to_owned(),
             new_traffic: stage.new_traffic,
+            min_calls: stage.min_calls,
+            min_ms: stage.min_duration.as_millis() as u64,
+            on_success: follows(strategy, stage.on_success),
+            on_failure: follows(strategy, stage.on_failure),
+            began: None,
+            ended: None,
+            measured: None,
             shares: shares(strategy, stage),
             children: BTreeMap::new(),
             agents_below: BTreeMap::new(),
             waits_for: None,
         })
         .collect()
+}
+
+/// What follows a stage, as strategies write it.
+fn follows(strategy: &Strategy, action: Action) -> String {
+    match action {
+        Action::Rollout => "rollout".to_owned(),
+        Action::Rollback => "rollback".to_owned(),
+        Action::Stage(next) => strategy.stages.get(next).map_or_else(String::new, |stage| stage.name.clone()),
+    }
 }
 
 /// What each variation gets, in percent; nothing of a function.
@@ -277,6 +298,17 @@ fn mark_skipped(stages: &mut [api::StageOverview], facts: &[Dated]) {
             && let Some(stage) = stages.get_mut(usize::from(stage))
         {
             stage.skipped = true;
+        }
+    }
+}
+
+/// Of the last wave that was timed in each stage.
+fn mark_times(stages: &mut [api::StageOverview], times: &[Timed]) {
+    let mut times: Vec<&Timed> = times.iter().collect();
+    times.sort_by_key(|timed| timed.number);
+    for timed in times {
+        if let Some(stage) = timed.stage.and_then(|stage| stages.get_mut(usize::from(stage))) {
+            (stage.began, stage.ended) = (Some(rfc3339(timed.began_ms)), timed.ended_ms.map(rfc3339));
         }
     }
 }

@@ -71,6 +71,10 @@ pub struct Submitted {
     pub forwarded_to: Option<String>,
     /// Children that take part; for one that waits, as things stand.
     pub participants: u32,
+    /// How long its stages, waves and soaks last at least, one after the other, in milliseconds. Calls, approvals and what children need to start
+    /// their versions come on top.
+    #[serde(default)]
+    pub least_ms: u64,
     /// Why others don't: reason → children.
     pub excluded: BTreeMap<String, u32>,
     /// Unfinished releases that change the same functions and go first.
@@ -206,6 +210,9 @@ pub struct ReleaseDetail {
     pub release: Release,
     /// The YAML as submitted.
     pub strategy: String,
+    /// How long its stages, waves and soaks last at least, one after the other, in milliseconds.
+    #[serde(default)]
+    pub least_ms: u64,
     pub stages: Vec<StageOverview>,
     /// Where there are several, and it is in the manager's memory: of very many, those around the last that is open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -253,6 +260,26 @@ pub struct StageOverview {
     pub function: String,
     /// Percent of calls that the new version gets.
     pub new_traffic: u8,
+    /// Calls that it takes at each child, of all versions.
+    #[serde(default)]
+    pub min_calls: u64,
+    /// For how long it goes on at least, in milliseconds.
+    #[serde(default)]
+    pub min_ms: u64,
+    /// What follows it: the name of a stage, `rollout` or `rollback`.
+    #[serde(default)]
+    pub on_success: String,
+    #[serde(default)]
+    pub on_failure: String,
+    /// When its first child began it; where children have their turns in waves, of the last wave that did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
+    /// When its last child ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// What its children measured, if that was asked for, they reported it, and they aren't too many to add it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<StageMeasured>,
     /// Of a service: percent of calls that each variation gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub shares: BTreeMap<String, f64>,
@@ -264,6 +291,18 @@ pub struct StageOverview {
     /// One line: who is waited for there, and how long still, or what it waits for to begin. `None`: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+}
+
+/// What children measured in a stage, all of them together, by the last report of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StageMeasured {
+    /// So many reported.
+    pub children: u32,
+    /// Calls of all versions; `None`: not every child counts them.
+    pub calls: Option<u64>,
+    /// Of each condition, and of errors and times where none limits these, what was measured of the new version, what is allowed, and how the base
+    /// version did: `errorRate 1.2 % (1 of 84 calls), allowed <2 %; base version 0.42 % (4 of 950 calls)`.
+    pub numbers: Vec<String>,
 }
 
 /// A wave of a release, and how its children stand.

@@ -12,7 +12,7 @@ use domain::{
         summary::{Summary, Times},
     },
 };
-use model::{Capabilities, ChildStatus, Leads, Outcome, StageStatus};
+use model::{Capabilities, ChildStatus, FEATURE_INTERIM, Leads, Outcome, StageStatus};
 
 use super::world::{AB, WAIT, World, canary, forked, strategy_text, summary, two_functions, two_stage};
 
@@ -92,6 +92,37 @@ fn it_goes_the_way_that_the_strategy_says_after_a_failure() {
     assert_eq!(world.runs(&agent, "a"), "unheard of", "it goes on testing");
     passes(&mut world, &agent, "7", "Careful");
     assert_eq!(world.assignment("7", &agent).outcome, Some(Outcome::Succeeded));
+}
+
+/// The text of its offer, where so many others of its kind take part.
+fn text_among(others: usize) -> String {
+    let mut world = World::new();
+    let reports = || {
+        let capabilities = Capabilities {
+            leads: Leads::Whole,
+            features: vec![FEATURE_INTERIM.to_owned()],
+            ..Capabilities::default()
+        };
+        Some(Profile { capabilities, ..Profile::default() })
+    };
+    let agents: Vec<String> = (0..=others)
+        .map(|_| {
+            let (id, _) = world.poll_as("", "north", reports());
+            world.poll_as(&id, "north", reports());
+            id
+        })
+        .collect();
+    world.submit(&two_stage("7", "a"));
+    let offer = world.poll(&agents[0]);
+    world.fetch(&agents[0], &offer).unwrap().text(&offer)
+}
+
+#[test]
+fn few_agents_report_stages_on_the_way_so_that_people_see_how_it_goes() {
+    let read = |others| language::offer::read(&text_among(others)).unwrap();
+    assert!(read(0).stages.iter().all(|stage| stage.interim == Some(language::Interim::FOR_PEOPLE)));
+    assert!(read(99).stages.iter().all(|stage| stage.interim.is_some()));
+    assert!(read(100).stages.iter().all(|stage| stage.interim.is_none()), "of so many it would cost much");
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn the_help_of_release_names_every_verb() {
       list             List releases, newest first
       show             Show a release: its stages, its children, and what each of them waits for
       watch            Follow a release to its end; the exit code tells how it ended
+      logs             Show what versions wrote that failed in a release
       diff             Show what differs between the strategies of two releases
       pause            Hold a release: no stage is ended and nothing new is handed out; what children
                        have in hand goes on

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use choirmaster::cli::release::progress::line;
-use protocol::api::Release;
+use choirmaster::cli::release::{progress::line, stage_progress};
+use protocol::api::{Release, StageOverview};
 
 fn release(state: &str, reason: Option<&str>, waits_for: Option<&str>) -> Release {
     let counts = json!({"participants": 5, "todo": 3, "doing": 1, "done": 1, "failed_status": 0, "succeeded": 1,
@@ -34,5 +34,51 @@ fn nothing_is_said_twice_in_a_line() {
     ];
     for (release, expected) in table {
         assert_eq!(line(&release), expected);
+    }
+}
+
+/// How far a stage of one child is that began at noon, eight seconds later.
+fn told(
+    children: &serde_json::Value,
+    ended: &serde_json::Value,
+    measured: &serde_json::Value,
+) -> Vec<String> {
+    let stage = json!({"name": "Canary", "kind": "WaitForSignal", "function": "f", "new_traffic": 5,
+        "children": children, "min_calls": 400, "min_ms": 10_000, "on_success": "rollout", "on_failure": "rollback",
+        "began": "2026-03-01T12:00:00Z", "ended": ended, "measured": measured});
+    let stage: StageOverview = serde_json::from_value(stage).unwrap();
+    stage_progress::lines(&stage, "2026-03-01T12:00:08Z".parse().unwrap())
+}
+
+#[test]
+fn a_stage_tells_its_calls_its_time_what_follows_and_what_was_measured() {
+    let at_work = json!({"InProgress": 1});
+    let none = json!(null);
+    let counted =
+        |calls: u64| json!({"children": 1, "calls": calls, "numbers": ["errorRate 1.2 %, allowed <2 %"]});
+    let table = [
+        (
+            told(&at_work, &none, &counted(300)),
+            vec![
+                "Canary: calls 300 of 400, time 8s of 10s; next: rollout in about 3s",
+                "  errorRate 1.2 %, allowed <2 %",
+            ],
+        ),
+        (
+            told(&at_work, &none, &json!({"children": 1, "calls": 0, "numbers": []})),
+            vec!["Canary: calls 0 of 400, time 8s of 10s; next: rollout after 400 more calls"],
+        ),
+        (
+            told(&at_work, &none, &none),
+            vec!["Canary: calls told at its end, 400 at least, time 8s of 10s; next: rollout in about 2s"],
+        ),
+        (
+            told(&json!({"Completed": 1}), &json!("2026-03-01T12:00:05Z"), &counted(420)),
+            vec!["Canary: 420 calls in 5s", "  errorRate 1.2 %, allowed <2 %"],
+        ),
+        (told(&json!({"Pending": 1}), &none, &none), vec![]),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(lines, expected);
     }
 }

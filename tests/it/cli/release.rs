@@ -99,6 +99,11 @@ fn a_release_is_submitted_and_waited_for_and_the_exit_code_tells_its_end() {
     let watched = run(folder.path(), ["release", "watch", "canary", "--url", url]);
     assert_eq!(code(&watched), 0);
     insta::assert_snapshot!(without_times(&out(&watched)), @"canary Done: 3 of 3 children over; 3 succeeded");
+    let shown = out(&run(folder.path(), ["release", "show", "canary", "--url", url]));
+    assert!(
+        shown.contains("\n  errorRate 0 %") && shown.contains(", allowed <2 %"),
+        "of a good one there are numbers, too: {shown}"
+    );
 
     let held =
         run(folder.path(), ["release", "submit", &sample("two-stage.yml"), "--no-start", "--url", url]);
@@ -272,6 +277,13 @@ fn a_release_that_is_led_is_steered_from_the_command_line() {
     let file = led(folder.path(), "canary", "order: waves, waves: [1, 100%], approval: before_each_wave");
     steer(&["submit", &file]);
     let children = children_at(folder.path(), url, "AwaitingApproval");
+    let watched = run(folder.path(), ["release", "watch", "led", "--until", "paused,approval", "--url", url]);
+    assert_eq!(code(&watched), 0, "{}", err(&watched));
+    assert!(out(&watched).contains("led AwaitingApproval: "), "{}", out(&watched));
+    assert_eq!(
+        err(&watched),
+        "choirmaster release approve led lets it go on, choirmaster release abort led rolls it back\n"
+    );
     let waits = children.iter().find(|child| child["status"] == "Todo").unwrap();
     let child = waits["child"].as_str().unwrap();
     let mut said = steer(&["skip", "led", child, "--note", "in repair"]);

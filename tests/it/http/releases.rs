@@ -89,7 +89,8 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     assert_eq!(
         stage,
         json!({"name": STAGE, "kind": "WaitForSignal", "function": "sieve",
-        "new_traffic": 5, "children": {"Pending": 2}})
+        "new_traffic": 5, "min_calls": 50, "min_ms": 2_000, "on_success": "rollout",
+        "on_failure": "rollback", "children": {"Pending": 2}})
     );
     world.run(&one, "a").await;
     world.poll(&two).await;
@@ -118,6 +119,51 @@ async fn a_release_is_shown_the_same_in_memory_and_from_the_store() {
     assert_eq!(failed["items"].as_array().unwrap().len(), 1);
     assert_eq!(failed["items"][0]["child"], json!(two));
     assert_eq!(world.get("/api/v1/releases/a/strategy").await.ok().text(), strategy("a"));
+    world.stop().await;
+}
+
+/// What a child reports of its stage when it has counted its calls.
+async fn tell_counted(world: &World, child: &str, status: u8, [base, new]: [[u64; 2]; 2]) {
+    let mut told = crate::world::summary(STAGE, status);
+    for (side, [calls, errors]) in [("f1", base), ("f2", new)] {
+        told[format!("{side}_calls")] = json!(calls);
+        told[format!("{side}_errors")] = json!(errors);
+        told[format!("{side}_err_rate")] = json!(errors as f64 / calls as f64);
+    }
+    let result = json!({"id": child, "release_id": "a", "stage_summaries": [told], "next_stage": ""});
+    world.post("/result", &result).await.ok();
+}
+
+#[tokio::test]
+async fn what_was_measured_of_a_stage_is_added_up_while_it_goes_on_and_when_it_is_over() {
+    let world = World::start().await;
+    let (one, two) = (world.child().await, world.child().await);
+    world.submit(&strategy("a")).await.ok();
+    for child in [&one, &two] {
+        world.poll(child).await;
+        world.fetch(child, "a").await.ok();
+    }
+    let measured = async |world: &World| {
+        world.get("/api/v1/releases/a?measured=true").await.ok().json()["stages"][0]["measured"].clone()
+    };
+    assert_eq!(measured(&world).await, Value::Null, "nobody has told anything");
+    tell_counted(&world, &one, 1, [[95, 1], [5, 0]]).await;
+    let going_on = measured(&world).await;
+    assert_eq!((&going_on["children"], &going_on["calls"]), (&json!(1), &json!(100)));
+    tell_counted(&world, &one, 4, [[190, 2], [10, 0]]).await;
+    tell_counted(&world, &two, 5, [[190, 0], [10, 1]]).await;
+    let over = measured(&world).await;
+    assert_eq!((&over["children"], &over["calls"]), (&json!(2), &json!(400)));
+    let numbers = [
+        "errorRate 5 % (1 of 20 calls), allowed <2 %; base version 0.526 % (2 of 380 calls)",
+        "responseTime Median 8.5 ms (19 calls), allowed <=250 ms; base version 8.5 ms (378 calls)",
+    ];
+    assert_eq!(over["numbers"], json!(numbers));
+    let shown = world.get("/api/v1/releases/a").await.ok().json();
+    assert_eq!(shown["stages"][0].get("measured"), None, "it wasn't asked for");
+    assert!(shown["stages"][0]["began"].is_string(), "{shown:#}");
+    let world = world.restart().await;
+    assert_eq!(measured(&world).await, over);
     world.stop().await;
 }
 

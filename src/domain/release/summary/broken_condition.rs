@@ -1,4 +1,4 @@
-//! Which condition of its stage a report shows to be broken, in words.
+//! What a report shows of the conditions of its stage, in words.
 
 use super::{Summary, times::quantile};
 use language::{Condition, MeasuredValue, Metric, Stage, Statistic, analysis::Pair};
@@ -29,6 +29,41 @@ impl Summary {
         })
     }
 
+    /// What was measured of each condition of the stage, and of errors and times where none is about these: of each version that was tried, a
+    /// line each.
+    pub fn numbers(&self, stage: &Stage) -> Vec<String> {
+        if self.variations.is_empty() {
+            return self.numbers_of_new(stage);
+        }
+        let tried = self.variations.iter().zip(&stage.shares).skip(1).filter(|(_, share)| **share > 0);
+        let numbers = tried.flat_map(|(one, _)| {
+            let pair = Pair { baseline: None, canary: Some(one.name.clone()) };
+            let numbers = self.of_pair(&pair).map(|pair| pair.numbers_of_new(stage)).unwrap_or_default();
+            numbers.into_iter().map(move |numbers| format!("{}: {numbers}", one.name))
+        });
+        numbers.collect()
+    }
+
+    fn numbers_of_new(&self, stage: &Stage) -> Vec<String> {
+        if self.has_no_calls() {
+            return Vec::new();
+        }
+        let limited = stage
+            .conditions
+            .iter()
+            .filter_map(|condition| Some(self.compared(condition, self.new_value(condition.metric)?)));
+        let is_of_time = |metric: Metric| matches!(metric, Metric::ResponseTime(_));
+        let others = [Metric::ErrorRate, Metric::ResponseTime(Statistic::Median)].into_iter();
+        let others = others.filter(|metric| {
+            let mut limits = stage.conditions.iter().map(|condition| condition.metric);
+            !limits.any(|limited| is_of_time(limited) == is_of_time(*metric))
+        });
+        let others = others.filter_map(|metric| {
+            Some(metric.compared(self.of_new(self.new_value(metric)?), self.of_base(metric)))
+        });
+        limited.chain(others).collect()
+    }
+
     fn broken_by_new(&self, stage: &Stage) -> Option<String> {
         if self.has_no_calls() {
             return None;
@@ -41,10 +76,16 @@ impl Summary {
 
     /// What is measured by a condition, in words, where the new version has this value of it.
     pub(super) fn compared(&self, condition: &Condition, value: f64) -> String {
-        let new = MeasuredValue { value, calls: self.f2_calls, errors: self.f2_errors };
-        let base = self.base_value(condition.metric);
-        let base = base.map(|value| MeasuredValue { value, calls: self.f1_calls, errors: self.f1_errors });
-        condition.compared(new, base)
+        condition.compared(self.of_new(value), self.of_base(condition.metric))
+    }
+
+    fn of_new(&self, value: f64) -> MeasuredValue {
+        MeasuredValue { value, calls: self.f2_calls, errors: self.f2_errors }
+    }
+
+    fn of_base(&self, metric: Metric) -> Option<MeasuredValue> {
+        let value = self.base_value(metric)?;
+        Some(MeasuredValue { value, calls: self.f1_calls, errors: self.f1_errors })
     }
 
     /// Of the new version; `None`: it is not known.

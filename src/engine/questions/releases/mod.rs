@@ -1,6 +1,7 @@
 //! The releases of a manager below: the kinds `releases` and `release`. Where the path goes on, the manager asks the next one.
 
 mod filter;
+mod measured;
 mod page;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     filter::{Digests, Filter, Sort},
+    measured::add_measured,
     page::{MAX_LOOKED, PageError, PageQuery, page},
 };
 use super::{

@@ -30,6 +30,8 @@ use protocol::api::{PartBelow, ReleaseDetail};
 pub(super) struct Parameters {
     /// Asks the managers below how their parts stand; that takes two seconds if one of them is silent.
     below: bool,
+    /// Adds to each stage what its children measured there so far, all of them together.
+    measured: bool,
     /// Shows the release of this id of a manager below: the ids that lead to it, with a `/` between. It is asked now, and nothing of
     /// it is kept.
     manager: Option<String>,
@@ -48,11 +50,14 @@ pub(super) async fn handle(
 ) -> Result<Response, Problem> {
     let path = path_below(&ctx, &scope, parameters.manager.as_deref()).await?;
     if !path.is_empty() {
-        return of_manager(&ctx, path, id, parameters.below).await.map(IntoResponse::into_response);
+        return of_manager(&ctx, path, id, &parameters).await.map(IntoResponse::into_response);
     }
     let mut found = detail(&ctx, &id).await?;
     if parameters.below {
         look_below(&ctx, &mut found).await?;
+    }
+    if parameters.measured {
+        releases::add_measured(&ctx.engine, &mut found).await.map_err(not_shown)?;
     }
     let tag = format!("\"{}\"", found.release.tag);
     Ok((AppendHeaders([(header::ETAG, tag)]), Json(found)).into_response())
@@ -63,11 +68,11 @@ async fn of_manager(
     ctx: &Context,
     path: Vec<String>,
     id: String,
-    below: bool,
+    parameters: &Parameters,
 ) -> Result<Json<ReleaseDetail>, Problem> {
-    if below {
+    if parameters.below || parameters.measured {
         return Err(Problem::bad_request(
-            "`below` is about this manager's release; with `manager` it says nothing",
+            "`below` and `measured` are about this manager's release; with `manager` they say nothing",
         ));
     }
     let wanted = ReleaseWanted { path, release: id.clone() };
@@ -118,10 +123,13 @@ fn holds(part: &PartBelow) -> Option<String> {
 
 /// A release with its strategy, from memory or from the store.
 pub(super) async fn detail(ctx: &Context, id: &str) -> Result<ReleaseDetail, Problem> {
-    match releases::detail(&ctx.engine, id).await {
-        Ok(found) => found.ok_or_else(|| unknown(ctx, id)),
-        Err(ShowError::Store(error)) => Err(error.into()),
-        Err(ShowError::Engine(error)) => Err(error.into()),
+    releases::detail(&ctx.engine, id).await.map_err(not_shown)?.ok_or_else(|| unknown(ctx, id))
+}
+
+fn not_shown(error: ShowError) -> Problem {
+    match error {
+        ShowError::Store(error) => error.into(),
+        ShowError::Engine(error) => error.into(),
     }
 }
 

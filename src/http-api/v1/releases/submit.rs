@@ -155,7 +155,7 @@ pub(super) async fn submit_prepared(
     warnings.extend(advice::warnings(&strategy, &places, &outlook.advice));
     let created = created || begins_again(ctx, id.as_str(), by, dry_run).await?;
     let status = if created && !dry_run { StatusCode::CREATED } else { StatusCode::OK };
-    let mut body = answer(id.as_str(), created, dry_run, &outlook, &warnings);
+    let mut body = answer(&strategy, created, dry_run, &outlook, &warnings);
     body.waits_for = body.waits_for.iter().map(|id| caller.name(id).to_owned()).collect();
     body.waits_for.dedup();
     Ok((status, body))
@@ -287,14 +287,21 @@ fn digest(strategy: &Strategy, archive: &Archive) -> Result<[u8; 32], Problem> {
     Ok(Sha256::new().chain_update(form).chain_update(archive.digest).finalize().into())
 }
 
-fn answer(id: &str, created: bool, dry_run: bool, outlook: &Outlook, warnings: &[Diagnostic]) -> Submitted {
+fn answer(
+    strategy: &Strategy,
+    created: bool,
+    dry_run: bool,
+    outlook: &Outlook,
+    warnings: &[Diagnostic],
+) -> Submitted {
     Submitted {
-        id: id.to_owned(),
+        id: strategy.id.to_string(),
         created,
         dry_run,
         changed: None,
         forwarded_to: None,
         participants: outlook.participants,
+        least_ms: strategy.least_duration().as_millis() as u64,
         excluded: outlook.excluded.iter().map(|(why, count)| (why.to_string(), *count)).collect(),
         waits_for: outlook.waits_for.iter().map(ToString::to_string).collect(),
         warnings: warnings.iter().map(problem::diagnostic).collect(),
