@@ -83,7 +83,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
         return Ok(0);
     }
     out.flush()?;
-    follow(&client, &made.submitted.id, OutputForm::choose(args.json, false), out).await
+    follow(&client, &made.submitted.id, OutputForm::choose(args.json, false), &[], out).await
 }
 
 async fn ask(client: &Client, args: &Args, dry_run: bool) -> Result<ReleaseRollback, CallError> {

@@ -216,7 +216,7 @@ fn stages_under_way(detail: &ReleaseDetail) -> String {
     let stages =
         detail.stages.iter().filter_map(|stage| Some((stage, stage_progress::under_way(stage, now)?)));
     let parts = stages.flat_map(|(stage, head)| std::iter::once(head).chain(stage_progress::numbers(stage)));
-    parts.map(|part| format!("; {part}")).collect()
+    parts.fold(String::new(), |text, part| text + "; " + &part)
 }
 
 /// What stands on the screen or in the log.

@@ -74,6 +74,7 @@ pub(super) fn nothing(id: String, dry_run: bool) -> Submitted {
         participants: 0,
         excluded: BTreeMap::new(),
         waits_for: Vec::new(),
+        least_ms: 0,
         warnings: Vec::new(),
     }
 }
