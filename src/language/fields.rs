@@ -35,6 +35,8 @@ pub(super) struct Fields<'n> {
     what: String,
     entries: HashMap<&'n str, FieldEntry<'n>>,
     places: HashMap<&'n str, At>,
+    /// How a known key is misspelt. What stands there is read as that key's where the key is missing: one slip is one fault.
+    misspelt: HashMap<&'static str, &'n str>,
 }
 
 impl<'n> Fields<'n> {
@@ -50,7 +52,8 @@ impl<'n> Fields<'n> {
             found.fix(format!("write its keys one per line, as in {}: …", known[0]));
             return None;
         };
-        let mut fields = Self { at: node.at, what, entries: HashMap::new(), places: HashMap::new() };
+        let (entries, places, misspelt) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut fields = Self { at: node.at, what, entries, places, misspelt };
         for (key, value) in pairs {
             fields.take(key, value, known, findings);
         }
@@ -81,7 +84,12 @@ impl<'n> Fields<'n> {
                 findings.error(key.at, "unknown-key", message)
             };
             match near {
-                Some(near) => found.fix(format!("did you mean {near}?")),
+                Some(near) => {
+                    found.fix(format!("did you mean {near}?"));
+                    if !findings.is_offer() {
+                        self.misspelt.entry(near).or_insert(name);
+                    }
+                }
                 None => match ELSEWHERE.iter().find(|(key, _)| *key == name.as_str()) {
                     Some((_, home)) => found.fix(format!("it belongs to {home}")),
                     None => found.fix(format!("its keys are {}", known.join(", "))),
@@ -103,18 +111,23 @@ impl<'n> Fields<'n> {
 
     /// The entry, if the key is there and has a value.
     pub fn optional(&self, key: &str) -> Option<FieldEntry<'n>> {
-        self.entries.get(key).filter(|e| !matches!(e.node.kind, NodeKind::Null)).copied()
+        self.written(key).filter(|e| !matches!(e.node.kind, NodeKind::Null))
+    }
+
+    /// The entry of the key, or of one that is it misspelt.
+    fn written(&self, key: &str) -> Option<FieldEntry<'n>> {
+        self.entries.get(key).or_else(|| self.entries.get(*self.misspelt.get(key)?)).copied()
     }
 
     /// The entry, if the key is there; reported where it has no value. For keys whose absence means more than their
     /// presence, so that nobody who began to write one gets that by accident.
     pub fn filled(&self, key: &str, example: &str, findings: &mut Findings<'_>) -> Option<FieldEntry<'n>> {
-        self.entries.get(key).and_then(|_| self.required(key, example, findings))
+        self.written(key).and_then(|_| self.required(key, example, findings))
     }
 
     /// Where a key stands, whatever its value.
     pub fn place(&self, key: &str) -> Option<At> {
-        self.places.get(key).copied()
+        self.places.get(key).or_else(|| self.places.get(*self.misspelt.get(key)?)).copied()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -126,7 +139,7 @@ impl<'n> Fields<'n> {
         let entry = self.optional(key);
         if entry.is_none() {
             let what = &self.what;
-            match self.entries.get(key) {
+            match self.written(key) {
                 Some(empty) => findings.error(empty.at, "missing-value", format!("{key} of {what} is empty")),
                 None => findings.error(self.at, "missing-key", format!("{what} lacks {key}")),
             }

@@ -129,13 +129,35 @@ const OPERATORS: [(&str, Operator); 6] = [
     ("=", Operator::Equal),
 ];
 
-/// An operator and a number: `<0.02`, `<= 250`.
-pub(super) fn threshold(text: &str) -> Result<(Operator, f64), ScalarFault<(Operator, f64)>> {
+/// What a threshold says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Threshold {
+    pub operator: Operator,
+    /// A share, or milliseconds.
+    pub value: f64,
+    /// `None`: the number stands alone.
+    pub unit: Option<ThresholdUnit>,
+}
+
+/// What the number of a threshold is followed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThresholdUnit {
+    Percent,
+    /// `ms` or `s`.
+    Time,
+}
+
+/// Each with the power of ten that makes it a share, or milliseconds. What another one ends with comes behind it.
+const THRESHOLD_UNITS: [(&str, ThresholdUnit, i32); 3] =
+    [("%", ThresholdUnit::Percent, -2), ("ms", ThresholdUnit::Time, 0), ("s", ThresholdUnit::Time, 3)];
+
+/// An operator and a number: `<0.02`, `<2%`, `<= 250`, `<=250ms`, `<1.5s`.
+pub(super) fn threshold(text: &str) -> Result<Threshold, ScalarFault<Threshold>> {
     let trimmed = text.trim();
     let Some((operator, number)) =
         OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, trimmed.strip_prefix(sign)?.trim())))
     else {
-        return Err(match plain_number(trimmed) {
+        return Err(match measured(trimmed) {
             Some(_) => fault(
                 format!("the threshold {} has no operator", quoted(text)),
                 format!("write \"<{trimmed}\" or \"<={trimmed}\""),
@@ -146,10 +168,10 @@ pub(super) fn threshold(text: &str) -> Result<(Operator, f64), ScalarFault<(Oper
             ),
         });
     };
-    let Some(value) = plain_number(number) else {
+    let Some((value, unit)) = measured(number) else {
         return Err(fault(
             format!("{} in the threshold {} is not a number", quoted(number), quoted(text)),
-            "write a plain number after the operator, as in \"<0.02\" or \"<=250\"",
+            "write a plain number after the operator, as in \"<0.02\" or \"<=250\", or one in %, ms or s",
         ));
     };
     if value.is_sign_negative() {
@@ -158,9 +180,25 @@ pub(super) fn threshold(text: &str) -> Result<(Operator, f64), ScalarFault<(Oper
             "write a number from 0 up",
         );
         // -0 says 0, and was taken for it.
-        return Err(if value == 0.0 { fault.beyond((operator, 0.0)) } else { fault });
+        return Err(if value == 0.0 {
+            fault.beyond(Threshold { operator, value: 0.0, unit })
+        } else {
+            fault
+        });
     }
-    Ok((operator, value))
+    Ok(Threshold { operator, value, unit })
+}
+
+/// A number, and its unit where it has one.
+fn measured(text: &str) -> Option<(f64, Option<ThresholdUnit>)> {
+    let of_unit = |(name, unit, power): &(&str, ThresholdUnit, i32)| {
+        Some((text.strip_suffix(name)?.trim_end(), Some(*unit), *power))
+    };
+    let (number, unit, power) = THRESHOLD_UNITS.iter().find_map(of_unit).unwrap_or((text, None, 0));
+    let plain = plain_number(number)?;
+    // By its digits where it has no exponent of its own: 0.7 / 100 is not quite 0.007.
+    let value = format!("{number}e{power}").parse::<f64>().unwrap_or_else(|_| plain * 10_f64.powi(power));
+    value.is_finite().then_some((value, unit))
 }
 
 /// A finite number without the words that Rust reads too (`inf`, `NaN`).

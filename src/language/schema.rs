@@ -477,10 +477,10 @@ pub enum VariantNameForm {
 pub struct ConditionForm {
     /// What is measured.
     pub name: MetricForm,
-    /// An operator and a number: `"<0.02"` as a share from 0 to 1, `"<=250"` in milliseconds, at most 1000000000.
+    /// An operator and a number: `"<0.02"` or `"<2%"` of calls, `"<=250"` (milliseconds), `"<=250ms"` or `"<1.5s"`, at most 1000000000 ms.
     #[schemars(
-        regex(pattern = r"^\s*(<=|>=|==|<|>|=)\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"),
-        extend("examples" = ["<0.02"], "x-unit" = "share from 0 to 1, or ms")
+        regex(pattern = r"^\s*(<=|>=|==|<|>|=)\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*(%|ms|s)?\s*$"),
+        extend("examples" = ["<0.02"], "x-unit" = "share from 0 to 1 or %; ms or s")
     )]
     pub threshold: String,
     /// Which statistic of `responseTime`: `Median`, `Minimum`, `Maximum` or a percentile such as `P95`.

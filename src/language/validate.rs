@@ -407,13 +407,9 @@ fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findin
             )
             .fix("let the last stage have onSuccess: rollout");
     }
-    for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(&reachable) {
-        if *reached && !stage.with_next && stage.new_traffic > 0 && stage.conditions.is_empty() {
-            let message = format!("stage {} has no condition on the new version", quoted(&stage.name));
-            findings
-                .warning(place.name, "no-condition", message)
-                .fix("add metrics_conditions, as in errorRate with threshold: \"<0.02\"");
-        }
+    // What couldn't be read of a stage may be what it seems to lack.
+    if !findings.has_errors() {
+        lacking_warnings(strategy, places, &reachable, findings);
     }
     for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(&reachable) {
         if *reached && stage.new_traffic == 0 {
@@ -436,6 +432,35 @@ fn warnings(strategy: &Strategy, places: &[StagePlaces], deadline_at: At, findin
         findings
             .warning(At::START, "unused-function", format!("no stage tests the function {name}"))
             .fix("name it in the func_name of a stage, or leave it out");
+    }
+}
+
+/// Stages that judge nothing, or wait for nothing.
+fn lacking_warnings(
+    strategy: &Strategy,
+    places: &[StagePlaces],
+    reachable: &[bool],
+    findings: &mut Findings<'_>,
+) {
+    for ((stage, place), reached) in strategy.stages.iter().zip(places).zip(reachable) {
+        if !*reached || stage.with_next || stage.new_traffic == 0 {
+            continue;
+        }
+        if stage.conditions.is_empty() {
+            let message = format!("stage {} has no condition on the new version", quoted(&stage.name));
+            findings
+                .warning(place.name, "no-condition", message)
+                .fix("add metrics_conditions, as in errorRate with threshold: \"<0.02\"");
+        }
+        if stage.min_duration.is_zero() && stage.min_calls == 0 && stage.analysis.is_none() {
+            let message = format!(
+                "stage {} waits for nothing: it may end before the new version had a call",
+                quoted(&stage.name)
+            );
+            findings.warning(place.name, "no-minimum", message).fix(
+                "add end_conditions: [{name: minDuration, threshold: 10m}, {name: minCalls, threshold: 1000}]",
+            );
+        }
     }
 }
 

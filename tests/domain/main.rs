@@ -21,5 +21,7 @@ mod reference;
 mod release;
 #[path = "../shared/releases.rs"]
 mod releases;
+#[path = "../shared/texts.rs"]
+mod texts;
 mod traffic;
 mod workflows;

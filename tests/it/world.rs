@@ -72,10 +72,11 @@ impl Answer {
     }
 }
 
-/// The canary sample under another id.
+/// The canary sample under another id, and with fewer calls to wait for.
 pub fn strategy(id: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("releases/canary.yml");
-    std::fs::read_to_string(path).unwrap().replace("id: canary\n", &format!("id: {id}\n"))
+    let text = std::fs::read_to_string(path).unwrap().replacen("\"200\"", "\"50\"", 1);
+    text.replace("id: canary\n", &format!("id: {id}\n"))
 }
 
 /// What a child reports of a stage.

@@ -166,7 +166,10 @@ fn every_fault_of_the_blocks_says_what_to_write() {
         ("a label without value", "target: {labels: {tier: }}\n".to_owned()),
         ("a label twice", "target: {labels: {tier: a, tier: b}}\n".to_owned()),
         ("labels as a list", "target: {labels: [tier]}\n".to_owned()),
-        ("unknown keys", "target: {aera: 1, label: {}}\n".to_owned()),
+        (
+            "unknown keys",
+            format!("target: {{label: {{tier: edge}}, aera: {{type: Polygon, coordinates: [{SQUARE}]}}}}\n"),
+        ),
         ("partial", "target: {partial: yes}\n".to_owned()),
         ("an area that is a word", area("Berlin")),
         ("a point", area("{type: Point, coordinates: [1, 2]}")),
@@ -245,8 +248,8 @@ fn every_fault_of_the_blocks_says_what_to_write() {
     ## labels as a list
     1:18 wrong-type: labels is not a mapping => write labels: {tier: edge}
     ## unknown keys
-    1:10 unknown-key: target has no key "aera" => did you mean area?
-    1:19 unknown-key: target has no key "label" => did you mean labels?
+    1:10 unknown-key: target has no key "label" => did you mean labels?
+    1:31 unknown-key: target has no key "aera" => did you mean area?
     ## partial
     1:19 unknown-value: there is no partial "yes" => it is one of refuse, allow
     ## an area that is a word

@@ -22,10 +22,6 @@ fn every_fault_is_reported_at_once() {
      1 | id: a/b
        |     ^
       help: write letters, digits and . _ ~ -, as in 11 or sieve-2026.1
-    r.yml:10:7: error: new_version of function "sieve" lacks env
-     10 |       path: ../sample_f2
-        |       ^
-      help: write env: nodejs
     r.yml:10:13: error: the path "../sample_f2" leaves its folder
      10 |       path: ../sample_f2
         |             ^
@@ -68,6 +64,10 @@ fn every_fault_is_reported_at_once() {
 #[test]
 fn each_rule_says_what_is_wrong_and_what_to_write() {
     let stage_end = "    end_action:\n      onSuccess: rollout";
+    let misspelt = with("metrics_conditions", "metric_conditions")
+        .replace("threshold: \"<0.02\"", "treshold: \"<0.02\"")
+        .replace("end_conditions", "endconditions")
+        .replace("end_action", "end_actions");
     let cases = [
         ("no name", with("name: canary5percent\n", "")),
         ("empty name", with("name: canary5percent", "name:")),
@@ -87,6 +87,11 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
         ("percent as a share", with("\"<0.02\"", "\"<2\"")),
         ("not a number", with("\"<0.02\"", "\"<NaN\"")),
         ("negative threshold", with("\"<0.02\"", "\"<-1\"")),
+        ("more than all calls", with("\"<0.02\"", "\"<200%\"")),
+        ("a time as a share", with("\"<0.02\"", "\"<200ms\"")),
+        ("a share as a time", with("\"<=250\"", "<=2%")),
+        ("a percentage without an operator", with("\"<0.02\"", "2 %")),
+        ("misspelt keys of a stage", misspelt),
         ("unquoted greater", with("\"<0.02\"", ">=0.02")),
         ("fraction of traffic", with("trafficPercentage: 5 ", "trafficPercentage: 5.5 ")),
         ("traffic over 100", with("trafficPercentage: 5 ", "trafficPercentage: 105 ")),
@@ -216,13 +221,55 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
     r.yml:23:20: error: "NaN" in the threshold "<NaN" is not a number
      23 |         threshold: "<NaN"
         |                    ^
-      help: write a plain number after the operator, as in "<0.02" or "<=250"
+      help: write a plain number after the operator, as in "<0.02" or "<=250", or one in %, ms or s
 
     ## negative threshold
     r.yml:23:20: error: the threshold "<-1" is negative; rates and times never are
      23 |         threshold: "<-1"
         |                    ^
       help: write a number from 0 up
+
+    ## more than all calls
+    r.yml:23:20: error: errorRate is at most 100 %
+     23 |         threshold: "<200%"
+        |                    ^
+      help: write a smaller one, as in "<2%"
+
+    ## a time as a share
+    r.yml:23:20: error: errorRate is a share of calls, and this is a time
+     23 |         threshold: "<200ms"
+        |                    ^
+      help: write "<2%", or name: responseTime for a time
+
+    ## a share as a time
+    r.yml:25:20: error: responseTime is a time, and this is a percentage
+     25 |         threshold: <=2%
+        |                    ^
+      help: write "<=250ms", or name: errorRate for a share of calls
+
+    ## a percentage without an operator
+    r.yml:23:20: error: the threshold "2 %" has no operator
+     23 |         threshold: 2 %
+        |                    ^
+      help: write "<2 %" or "<=2 %"
+
+    ## misspelt keys of a stage
+    r.yml:21:5: error: stage "Canary 5 Percent" has no key "metric_conditions"
+     21 |     metric_conditions: # all of them
+        |     ^
+      help: did you mean metrics_conditions?
+    r.yml:23:9: error: condition "errorRate" of stage "Canary 5 Percent" has no key "treshold"
+     23 |         treshold: "<0.02"
+        |         ^
+      help: did you mean threshold?
+    r.yml:27:5: error: stage "Canary 5 Percent" has no key "endconditions"
+     27 |     endconditions:
+        |     ^
+      help: did you mean end_conditions?
+    r.yml:32:5: error: stage "Canary 5 Percent" has no key "end_actions"
+     32 |     end_actions:
+        |     ^
+      help: did you mean end_action?
 
     ## unquoted greater
     r.yml:23:20: error: not readable as YAML: while scanning a block scalar, did not find expected comment or line break
@@ -255,14 +302,10 @@ fn each_rule_says_what_is_wrong_and_what_to_write() {
       help: add base_version with trafficPercentage: 95
 
     ## the same variant twice
-    r.yml:17:7: error: variants of stage "Canary 5 Percent" lack new_version
-     17 |       - name: base_version
-        |       ^
-      help: add new_version with trafficPercentage: 5
     r.yml:19:9: error: stage "Canary 5 Percent" names base_version twice
      19 |       - name: base_version
         |         ^
-      help: keep one of the two
+      help: keep one of the two, the other variant is new_version
 
     ## an unknown variant
     r.yml:19:15: error: there is no variant "newversion"
@@ -420,6 +463,13 @@ fn what_is_odd_but_possible_is_a_warning() {
         let to = REFERENCE.find("    end_conditions").unwrap();
         format!("{}{}", &REFERENCE[..from], &REFERENCE[to..])
     };
+    let no_minimum = {
+        let from = REFERENCE.find("    end_conditions").unwrap();
+        let to = REFERENCE.find("    end_action").unwrap();
+        format!("{}{}", &REFERENCE[..from], &REFERENCE[to..])
+    };
+    let second = "      - name: responseTime";
+    let above = format!("      - {{name: responseTime, threshold: \">300\"}}\n{second}");
     let cases = [
         ("no way to roll out", with("onSuccess: rollout", "onSuccess: rollback")),
         ("no condition", no_conditions),
@@ -435,6 +485,10 @@ fn what_is_odd_but_possible_is_a_warning() {
                 "  - {name: two, base_version: {path: a, env: e}, new_version: {path: b, env: e}}\nstages:",
             ),
         ),
+        ("errors demanded", with("<0.02", ">0.02")),
+        ("nothing is below nought", with("<=250", "<0")),
+        ("two that exclude each other", with(second, &above)),
+        ("no minimum", no_minimum),
     ];
     let mut text = String::new();
     for (what, yaml) in cases {
@@ -491,6 +545,30 @@ fn what_is_odd_but_possible_is_a_warning() {
      1 | id: 11
        | ^
       help: name it in the func_name of a stage, or leave it out
+
+    ## errors demanded
+    r.yml:23:20: warning: errorRate >0.02 holds only if calls of the new version fail
+     23 |         threshold: ">0.02"
+        |                    ^
+      help: write "<0.02" where less than 2 % may fail
+
+    ## nothing is below nought
+    r.yml:25:20: warning: responseTime <0 Median can't hold: no time is below 0
+     25 |         threshold: "<0"
+        |                    ^
+      help: write "<=250" for 250 ms
+
+    ## two that exclude each other
+    r.yml:26:20: warning: responseTime <=250 Median and responseTime >300 Median can't both hold
+     26 |         threshold: "<=250"
+        |                    ^
+      help: change one of the two
+
+    ## no minimum
+    r.yml:13:11: warning: stage "Canary 5 Percent" waits for nothing: it may end before the new version had a call
+     13 |   - name: Canary 5 Percent
+        |           ^
+      help: add end_conditions: [{name: minDuration, threshold: 10m}, {name: minCalls, threshold: 1000}]
     "#);
 }
 

@@ -69,12 +69,20 @@ fn thresholds_may_be_unquoted_and_spaced() {
         ("\"< 250.5\"", Operator::Less, 250.5),
         ("\">=1e2\"", Operator::GreaterOrEqual, 100.0),
         ("'>5'", Operator::Greater, 5.0),
+        ("<=250ms", Operator::LessOrEqual, 250.0),
+        ("\"< 1.5 s\"", Operator::Less, 1500.0),
         ("=5", Operator::Equal, 5.0),
         ("==5", Operator::Equal, 5.0),
     ] {
         let text = with("\"<=250\"", written);
         let condition = &load(&text).stages[0].conditions[1];
         assert_eq!((condition.operator, condition.threshold), (operator, value), "{written}");
+    }
+    for (written, share) in
+        [("<2%", 0.02), ("\"< 0.7 %\"", 0.007), ("<=0%", 0.0), ("<1e1%", 0.1), ("<=100%", 1.0)]
+    {
+        let condition = &load(&with("\"<0.02\"", written)).stages[0].conditions[0];
+        assert_eq!((condition.metric, condition.threshold), (Metric::ErrorRate, share), "{written}");
     }
 }
 

@@ -139,7 +139,12 @@ impl Pattern {
             "/$defs/DurationForm" | "/$defs/RolloutForm/properties/no_calls" => is_beyond_durations(text),
             "/$defs/ConditionForm/properties/threshold" => {
                 let number = text.trim().trim_start_matches(['<', '>', '=']).trim();
-                number.parse::<f64>().unwrap() > 1e9
+                let in_millis = number.strip_suffix("ms").map(|number| (number, 1.0));
+                let in_seconds = || number.strip_suffix('s').map(|number| (number, 1000.0));
+                let (number, factor) = in_millis.or_else(in_seconds).unwrap_or((number, 1.0));
+                // It stands with a time, which has no percentage.
+                let value = number.trim_end_matches('%').trim().parse::<f64>().unwrap();
+                number.ends_with('%') || value * factor > 1e9
             }
             _ => false,
         }
@@ -277,8 +282,8 @@ fn texts_on_either_side_of_a_pattern_are_judged_alike() {
         ),
         (
             "ConditionForm/properties/threshold",
-            "<0.02/ <= 250 /==1/=.5/>5./>=+2E+2/<1e9/<1e-999",
-            "/5/</<-0/<-0.0/<-1/<-1e-999/<1e/<e1/<./<1.2.3/<1-2/<+-1/=<1/<>1/< =1/<1e10/<1e999/<inf/<NaN",
+            "<0.02/ <= 250 /==1/=.5/>5./>=+2E+2/<1e9/<1e-999/<=250ms/< 1.5 s /<2e3 ms/<1000000s",
+            "/5/</<-0/<-0.0/<-1/<-1e-999/<1e/<e1/<./<1.2.3/<1-2/<+-1/=<1/<>1/< =1/<1e10/<1e999/<inf/<NaN/<2%/<2m/<s/<2 m s/<2mss/<1000001s",
         ),
         (
             "ConditionForm/properties/compareWith",

@@ -138,13 +138,14 @@ fn warn(takes: &Takes) -> Result<(), Failure> {
     if given.passes >= *share {
         return Ok(());
     }
-    let most =
-        wanted.map_or("no number of calls".to_owned(), |wanted| format!("{} calls", thousands(wanted.calls)));
+    let advice = match wanted {
+        Some(wanted) => format!("raise the number of calls to {}", thousands(wanted.calls)),
+        None => format!("raise the tolerance, for no number of calls lets {} pass", percent(*share)),
+    };
     let note = format!(
-        "warning: with {} calls {} of equal versions pass, and it takes {most} for {}",
+        "warning: {advice}: with {} calls only {} of equal versions pass",
         thousands(given.calls),
-        percent(given.passes),
-        percent(*share)
+        percent(given.passes)
     );
     writeln!(Printable::stderr(Passes::None), "{note}")?;
     Ok(())

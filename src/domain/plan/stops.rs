@@ -34,36 +34,27 @@ fn slow(strategy: &Strategy, places: &TextPlaces, agents: u64) -> Vec<Diagnostic
     let each = strategy.stages.iter().zip(&places.stages).filter(|(stage, _)| stage.new_traffic > 0);
     each.filter_map(|(stage, place)| {
         let calls = (stage.min_calls * u64::from(stage.new_traffic) / 100).max(1);
-        let slowest = stage.conditions.iter().filter_map(|condition| stopped(stage, condition, alpha));
-        let Stopped { condition, at_worst, at_twice } = slowest.max_by_key(|found| found.at_twice)?;
-        if at_twice <= calls {
+        let stopped = stage.conditions.iter().filter_map(|of| Some((of, stopped_after(stage, of, alpha)?)));
+        let (condition, needed) = stopped.min_by_key(|(_, needed)| *needed)?;
+        if needed <= calls {
             return None;
         }
+        let least = (100 * needed).div_ceil(u64::from(stage.new_traffic));
         let message = format!(
-            "an agent that judges by itself stops a version of which all calls break {condition} after {at_worst} of its calls, and one \
-             of which twice as many do as may after about {at_twice}; stage {:?} may end after {calls}",
-            stage.name
+            "raise minCalls from {} to {least}: stage {:?} may end after {calls} of the new version's calls, and an agent that judges by \
+             itself needs {needed} to stop a version of which all break {condition}",
+            stage.min_calls, stage.name
         );
-        let fix = "raise minCalls or the share of the new version, or let an analysis judge the stage for all agents together";
+        let fix = format!(
+            "write {{name: minCalls, threshold: {least}}} in its end_conditions, or let an analysis judge it for all agents together"
+        );
         Some(place.fault(Severity::Warning, "slow-stop", message, fix))
     })
     .collect()
 }
 
-/// Calls of the new version until it is stopped.
-struct Stopped<'s> {
-    condition: &'s Condition,
-    /// Where all of them break the condition.
-    at_worst: u64,
-    /// Where twice as many do as may.
-    at_twice: u64,
-}
-
-fn stopped<'s>(stage: &Stage, condition: &'s Condition, alpha: f64) -> Option<Stopped<'s>> {
+/// After how many calls of the new version it is stopped, where all of them break the condition; `None`: not by evidence of many calls.
+fn stopped_after(stage: &Stage, condition: &Condition, alpha: f64) -> Option<u64> {
     let most = condition.most_beyond().into_iter().max_by(f64::total_cmp).filter(|most| *most < 1.0)?;
-    let level = stage.alpha_of_a_limit(alpha)?;
-    let until = |share: f64| calls_until(share, most, level).unwrap_or(u64::MAX);
-    // Where none may, one is too much.
-    let twice = if most > 0.0 { (2.0 * most).min(1.0) } else { 1.0 };
-    Some(Stopped { condition, at_worst: until(1.0), at_twice: until(twice) })
+    calls_until(1.0, most, stage.alpha_of_a_limit(alpha)?)
 }

@@ -14,9 +14,9 @@ use crate::{
     from_parent,
     interim::Interim,
     limits::MAX_CONDITIONS,
-    node::{At, Node, NodeKind},
+    node::{Node, NodeKind},
     reading::{read_name, read_scalar, read_truth, read_word, title_of},
-    scalar,
+    scalar::{self, Threshold, ThresholdUnit},
     strategy::StageKind,
 };
 
@@ -196,7 +196,9 @@ fn variants(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<u8> {
             None => unnamed = true,
             Some(which) if shares[which].is_some() => {
                 let message = format!("{} names {} twice", fields.what(), names[which].0);
-                findings.error(variant.at(), "duplicate-name", message).fix("keep one of the two");
+                let fix = format!("keep one of the two, the other variant is {}", names[1 - which].0);
+                findings.error(variant.at(), "duplicate-name", message).fix(fix);
+                unnamed = true;
             }
             Some(which) => shares[which] = Some(share),
         }
@@ -228,8 +230,58 @@ fn variants(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Option<u8> {
 
 fn conditions(fields: &Fields<'_>, findings: &mut Findings<'_>) -> Vec<Condition> {
     let Some(entry) = fields.optional("metrics_conditions") else { return Vec::new() };
-    let items = entry.items(MAX_CONDITIONS, findings);
-    items.iter().enumerate().filter_map(|(i, node)| condition(fields.what(), node, i, findings)).collect()
+    let mut conditions: Vec<Condition> = Vec::new();
+    for (index, node) in entry.items(MAX_CONDITIONS, findings).iter().enumerate() {
+        let Some(Located { value, at }) = condition(fields.what(), node, index, findings) else { continue };
+        if !findings.is_stored()
+            && let Some((message, fix)) = odd(&value).or_else(|| excluded(&value, &conditions))
+        {
+            findings.warning(at, "odd-condition", message).fix(fix);
+        }
+        conditions.push(value);
+    }
+    conditions
+}
+
+/// What is odd about a condition whatever else is asked for, and what to write.
+fn odd(condition: &Condition) -> Option<(String, String)> {
+    let Condition { metric, operator, threshold } = *condition;
+    let never = |why: &str, fix: &str| Some((format!("{condition} can't hold: {why}"), fix.to_owned()));
+    match (metric, operator) {
+        (Metric::ErrorRate, Operator::Less) if threshold <= 0.0 => {
+            never("no share is below 0", "write \"<=0\" where no call may fail")
+        }
+        (Metric::ResponseTime(_), Operator::Less) if threshold <= 0.0 => {
+            never("no time is below 0", "write \"<=250\" for 250 ms")
+        }
+        (Metric::ErrorRate, Operator::Greater) if threshold >= 1.0 => {
+            never("no more than all calls fail", "write \"<0.02\" where less than 2 % may fail")
+        }
+        (Metric::ErrorRate, Operator::Greater | Operator::GreaterOrEqual | Operator::Equal)
+            if threshold > 0.0 || operator == Operator::Greater =>
+        {
+            let limit = if threshold > 0.0 { threshold } else { 0.02 };
+            let fix = format!("write \"<{limit}\" where less than {} may fail", metric.shown(limit));
+            Some((format!("{condition} holds only if calls of the new version fail"), fix))
+        }
+        _ => None,
+    }
+}
+
+/// That a condition and one before it can't both hold, and what to do.
+fn excluded(condition: &Condition, before: &[Condition]) -> Option<(String, String)> {
+    let is_above = |low: &Condition, high: &Condition| {
+        let is_lower = matches!(low.operator, Operator::Greater | Operator::GreaterOrEqual | Operator::Equal);
+        let is_upper = matches!(high.operator, Operator::Less | Operator::LessOrEqual | Operator::Equal);
+        let is_open = low.operator == Operator::Greater || high.operator == Operator::Less;
+        let (low, high) = (low.threshold, high.threshold);
+        is_lower && is_upper && (low > high || (is_open && low >= high))
+    };
+    let other = before.iter().find(|other| {
+        let is_same = other.metric == condition.metric && odd(other).is_none();
+        is_same && (is_above(condition, other) || is_above(other, condition))
+    })?;
+    Some((format!("{condition} and {other} can't both hold"), "change one of the two".to_owned()))
 }
 
 #[derive(Clone, Copy)]
@@ -238,7 +290,13 @@ enum MetricName {
     ResponseTime,
 }
 
-fn condition(stage: &str, node: &Node, index: usize, findings: &mut Findings<'_>) -> Option<Condition> {
+/// A condition, and where its threshold stands.
+fn condition(
+    stage: &str,
+    node: &Node,
+    index: usize,
+    findings: &mut Findings<'_>,
+) -> Option<Located<Condition>> {
     let what = format!("{} of {stage}", title_of("condition", node, index));
     let fields = Fields::open(node, what, &["name", "threshold", "compareWith"], findings)?;
     let names = [("errorRate", MetricName::ErrorRate), ("responseTime", MetricName::ResponseTime)];
@@ -263,32 +321,40 @@ fn condition(stage: &str, node: &Node, index: usize, findings: &mut Findings<'_>
         }
         MetricName::ResponseTime => Metric::ResponseTime(statistic?),
     };
-    let (operator, threshold) = limit?;
-    in_range(metric, operator, threshold, at, findings)
+    let limit = limit?;
+    let Threshold { operator, value: threshold, .. } = limit;
+    if let Some((message, fix)) = out_of_range(metric, limit, findings.is_stored()) {
+        findings.error(at, "bad-threshold", message).fix(fix);
+        return None;
+    }
+    Some(Located { value: Condition { metric, operator, threshold }, at })
 }
 
-fn in_range(
-    metric: Metric,
-    operator: Operator,
-    threshold: f64,
-    at: At,
-    findings: &mut Findings<'_>,
-) -> Option<Condition> {
-    match metric {
-        Metric::ErrorRate if threshold > 1.0 => {
-            let share = threshold / 100.0;
-            findings
-                .error(at, "bad-threshold", format!("errorRate is a share from 0 to 1, not {threshold}"))
-                .fix(format!("write \"{}{share}\" for {threshold} %", scalar::sign(operator)));
-            None
+/// Why a threshold is none of the metric, and what to write.
+fn out_of_range(metric: Metric, limit: Threshold, is_stored: bool) -> Option<(String, String)> {
+    let Threshold { operator, value, unit } = limit;
+    let sign = scalar::sign(operator);
+    match (metric, unit) {
+        (Metric::ErrorRate, Some(ThresholdUnit::Time)) => Some((
+            "errorRate is a share of calls, and this is a time".to_owned(),
+            "write \"<2%\", or name: responseTime for a time".to_owned(),
+        )),
+        (Metric::ResponseTime(_), Some(ThresholdUnit::Percent)) => Some((
+            "responseTime is a time, and this is a percentage".to_owned(),
+            "write \"<=250ms\", or name: errorRate for a share of calls".to_owned(),
+        )),
+        (Metric::ErrorRate, None) if value > 1.0 => Some((
+            format!("errorRate is a share from 0 to 1, not {value}"),
+            format!("write \"{sign}{}\" for {value} %", value / 100.0),
+        )),
+        (Metric::ErrorRate, _) if value > 1.0 => {
+            Some(("errorRate is at most 100 %".to_owned(), "write a smaller one, as in \"<2%\"".to_owned()))
         }
-        Metric::ResponseTime(_) if threshold > scalar::MAX_RESPONSE_TIME_MS && !findings.is_stored() => {
-            findings
-                .error(at, "bad-threshold", "responseTime is in milliseconds, this is over eleven days")
-                .fix("write \"<=250\" for 250 ms");
-            None
-        }
-        Metric::ErrorRate | Metric::ResponseTime(_) => Some(Condition { metric, operator, threshold }),
+        (Metric::ResponseTime(_), _) if value > scalar::MAX_RESPONSE_TIME_MS && !is_stored => Some((
+            "responseTime is in milliseconds, this is over eleven days".to_owned(),
+            "write \"<=250\" for 250 ms".to_owned(),
+        )),
+        _ => None,
     }
 }
 

@@ -6,17 +6,20 @@ use analysis::{
     Clock, Design, Judgement, Occasion, Rounding, Sample, Stratum, Tolerance, Values, Verdict,
     dist::binomial_cdf, effects::ChildEffects,
 };
-use domain::release::{
-    measured::{effects, judged},
-    power_analysis::{Measured, Observed, PowerAnalysis, PriorKnowledge, Reporting, prospects},
-    strata::Strata,
-    summary::Summary,
+use domain::{
+    plan::{Advice, stops},
+    release::{
+        measured::{effects, judged},
+        power_analysis::{Measured, Observed, PowerAnalysis, PriorKnowledge, Reporting, prospects, risks},
+        strata::Strata,
+        summary::Summary,
+    },
 };
-use language::{Stage, Strategy, analysis::ChildMetric, check_stored};
+use language::{Stage, Strategy, analysis::ChildMetric, check, check_stored};
 use model::StageStatus;
 
 use super::world::summary;
-use crate::random::Random;
+use crate::{random::Random, texts::samples};
 
 const TIMES: &str =
     "{name: times, provider: children, metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH}";
@@ -29,6 +32,7 @@ fn strategy(metrics: &str) -> Strategy {
     let text = include_str!("../../../releases/canary.yml");
     let text = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
     let text = text.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("2s", "30s");
+    let text = text.replace("\"200\"", "\"50\"");
     let block =
         format!("    analysis: {{duration: 1m, interval: 5s, metrics: [{metrics}]}}\n    end_action:");
     let text = text.replace("    end_action:", &block);
@@ -250,4 +254,73 @@ fn a_query_is_planned_by_what_the_release_before_measured_for_the_same_question(
     let other = [Measured { interval: Duration::from_secs(7), ..measured[0].clone() }];
     let plan = of(&strategy, PriorKnowledge { measured: &other, ..known });
     assert_eq!(plan.basis, "assumed: points with a standard deviation of 0.5 of their mean");
+}
+
+#[test]
+fn too_few_calls_are_said_with_how_many_to_wait_for() {
+    let known = PriorKnowledge { observed: &[None], measured: &[], waves: &[20], reporting: ONCE };
+    let few = of(&strategy(TIMES), known);
+    let wanted = few.wanted[0].1.unwrap().calls;
+    let warning = few.warning.unwrap();
+    let advice = format!("raise minCalls to {}, or the tolerance to ", wanted.div_ceil(20));
+    assert!(warning.starts_with(&advice), "{wanted}: {warning}");
+    assert!(
+        warning.contains(" %: with about 1000 calls only ") && warning.ends_with(" % of equal versions pass")
+    );
+    // So many are enough.
+    let mut enough = strategy(TIMES);
+    enough.stages[0].min_calls = wanted.div_ceil(20);
+    assert_eq!(of(&enough, known).warning, None);
+}
+
+#[test]
+fn a_condition_that_chance_breaks_is_said_with_a_number_that_helps() {
+    let mut strategy = strategy(TIMES);
+    strategy.stages[0].new_traffic = 5;
+    let before = risks(&strategy, &[], 1_000).remove(0).warning.unwrap();
+    let (advice, why) = before.split_once(": ").unwrap();
+    let least: u64 = advice.strip_prefix("raise minCalls from 50 to ").unwrap().parse().unwrap();
+    assert!(
+        why.starts_with("an equal version fails by chance at ") && why.ends_with(" after 50 calls"),
+        "{why}"
+    );
+    strategy.stages[0].min_calls = least;
+    assert_eq!(risks(&strategy, &[], 1_000)[0].warning, None);
+    // What the base version breaks itself no number of calls makes up for.
+    let mut worse = summary("", StageStatus::Completed);
+    (worse.f1_calls, worse.f1_errors) = (Some(10_000), Some(500));
+    (worse.f2_calls, worse.f2_errors) = (Some(10_000), Some(500));
+    let observed = [Some(Observed::of("before", &[worse], 50, 30.0))];
+    let risk = risks(&strategy, &observed, 1).remove(0);
+    assert_eq!(risk.least_calls, None);
+    let warning = risk.warning.unwrap();
+    let advice = "raise the limit of errorRate <0.02 well above 5 %, the rate of the base version: ";
+    assert!(warning.starts_with(advice), "{warning}");
+}
+
+#[test]
+fn nothing_is_said_against_the_samples() {
+    for (file, text) in samples() {
+        let checked = check(&text);
+        let strategy = checked.strategy.unwrap();
+        let observed = vec![None; strategy.stages.len()];
+        for agents in [1, 10, 100, 1_000] {
+            let waves = [agents / 10, agents - agents / 10];
+            for (on_the_way, once) in [(agents, 0), (0, agents), (0, 0)] {
+                let reporting = Reporting { on_the_way, once };
+                let known = PriorKnowledge { observed: &observed, measured: &[], waves: &waves, reporting };
+                for found in prospects(&strategy, known) {
+                    let said = (found.warning, found.unknown);
+                    assert_eq!(said, (None, None), "{file}, {}, of {agents}", found.metric);
+                }
+            }
+            for risk in risks(&strategy, &[], agents) {
+                assert_eq!(risk.warning, None, "{file}, stage {}, of {agents}", risk.stage);
+            }
+            let advice = Advice { in_place: 1, agents, ..Advice::default() };
+            let slow = stops(&strategy, &checked.places, &advice);
+            let slow: Vec<_> = slow.iter().filter(|found| found.code == "slow-stop").collect();
+            assert!(slow.is_empty(), "{file}, of {agents}: {slow:?}");
+        }
+    }
 }

@@ -297,7 +297,7 @@ fn it_says_beforehand_what_it_takes() {
     let said = out(&values);
     let (_, table) = said.split_once("\n\n").unwrap();
     assert!(page.contains(table), "docs/analysis.md shows another table");
-    insta::assert_snapshot!(err(&values), @"warning: with 2,400 calls 62 % of equal versions pass, and it takes 3,800 calls for 80 %");
+    insta::assert_snapshot!(err(&values), @"warning: raise the number of calls to 3,800: with 2,400 calls only 62 % of equal versions pass");
     let errors = plan(&["--rate", "--error-rate", "0.1%", "--floor", "0%", "--calls", "12000"]);
     insta::assert_snapshot!(out(&errors), @r"
     Worse is: a rate higher by more than 5 %. Alpha 5 %, 50 % of the calls on the canary, 1 look.

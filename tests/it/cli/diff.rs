@@ -13,7 +13,7 @@ fn between(before: &str, after: &str) -> String {
 #[test]
 fn a_strategy_does_not_differ_from_itself_however_it_is_written() {
     assert_eq!(between(CANARY, CANARY), "");
-    let respelled = CANARY.replace("threshold: \"50\"", "threshold: 50 # calls").replace("2s", "2000ms");
+    let respelled = CANARY.replace("threshold: \"200\"", "threshold: 200 # calls").replace("2s", "2000ms");
     assert_eq!(between(CANARY, &respelled), "");
 }
 
@@ -30,7 +30,7 @@ fn what_was_changed_is_named_with_both_values() {
     id: canary → canary-2
     function "sieve": new version: fns/sieve_new (nodejs) → fns/sieve_newer (nodejs)
     stage "Canary 5 Percent": traffic of the new version: 5 % → 20 %
-    stage "Canary 5 Percent": at least: 2s and 50 calls → 1m and 50 calls
+    stage "Canary 5 Percent": at least: 2s and 200 calls → 1m and 200 calls
     stage "Canary 5 Percent": conditions: [errorRate < 0.02, Median <= 250] → [errorRate < 0.01, Median <= 250]
     "#);
 }

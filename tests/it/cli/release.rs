@@ -172,7 +172,8 @@ fn a_watcher_sees_the_verdict_and_who_looks_closer_the_numbers() {
     let url = served.url.as_str();
     let text = std::fs::read_to_string(sample("canary.yml")).unwrap();
     let even = text.replace("trafficPercentage: 95", "trafficPercentage: 50");
-    let even = even.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("\"50\"", "\"500\"");
+    let even =
+        even.replace("trafficPercentage: 5\n", "trafficPercentage: 50\n").replace("\"200\"", "\"500\"");
     let block = "    analysis: {duration: 1s, interval: 1s, inconclusive: pass, metrics: [{name: times, provider: children, \
         metric: responseTime, strategy: CANARY_BASELINE, deviation: HIGH, tolerance: 100%}]}\n    end_action:";
     std::fs::write(folder.path().join("judged.yml"), even.replace("    end_action:", block)).unwrap();

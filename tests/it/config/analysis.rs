@@ -53,7 +53,6 @@ fn every_fault_of_the_files_is_reported_at_once_with_its_place() {
     let error = error.replace(&folder.path().display().to_string(), "");
     insta::assert_snapshot!(error, @r#"
     the configuration can't be used
-      /p.yml:2:9: provider "prom" lacks url; write url: http://127.0.0.1:9090
       /p.yml:2:28: provider "prom" has no key "urll"; did you mean url?
       /t/b.yml:2:3: there is a template "a" already; rename one of them
       /t/c.yml:1:10: not readable as YAML: the [ that is opened here is never closed; write ] where it ends

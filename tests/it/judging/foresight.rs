@@ -51,7 +51,13 @@ async fn a_plan_says_what_it_takes_by_what_the_release_before_measured() {
     let given = &metric(&plan, "times")["given"];
     assert_eq!(given["calls"], 150, "{plan:#}");
     let warning = metric(&plan, "times")["warning"].as_str().unwrap();
-    assert!(warning.starts_with("with about 150 calls") && warning.contains("a tolerance of"), "{warning}");
+    let (advice, why) =
+        warning.split_once(": with about 150 calls only ").unwrap_or_else(|| panic!("{warning}"));
+    let (calls, tolerance) = advice.split_once(", or the tolerance to ").unwrap();
+    let calls: u64 = calls.strip_prefix("raise minCalls to ").unwrap().parse().unwrap();
+    let wanted = metric(&plan, "times")["wanted"][0]["calls"].as_u64().unwrap();
+    assert_eq!(calls, wanted.div_ceil(3), "each of the three is to have its part: {warning}");
+    assert!(tolerance.ends_with(" %") && why.ends_with(" % of equal versions pass"), "{warning}");
     let condition = &plan["conditions"][0];
     assert_eq!(
         (&condition["condition"], &condition["min_calls"]),

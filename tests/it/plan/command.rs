@@ -41,7 +41,7 @@ async fn a_plan_is_told_in_children_agents_and_square_kilometres() {
 
     STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
     Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
-      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
+      stage Canary 5 Percent, errorRate <0.02: raise minCalls from 50 to 61: an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 % after 50 calls
 
     TAKES NO PART           CHILDREN  AGENTS  KM²
     outside the area        1         1       12360
@@ -70,7 +70,7 @@ async fn without_blocks_everybody_takes_part() {
 
     STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
     Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
-      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
+      stage Canary 5 Percent, errorRate <0.02: raise minCalls from 50 to 61: an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 % after 50 calls
     ");
     fleet(&world).await;
     insta::assert_snapshot!(run(&world, &strategy("a"), &[]).await.unwrap(), @r"
@@ -78,7 +78,7 @@ async fn without_blocks_everybody_takes_part() {
 
     STAGE             CONDITION        CALLS  FAILS BY CHANCE  UNTESTED  ENOUGH CALLS  BY
     Canary 5 Percent  errorRate <0.02  50     0.2 %            7.7 %     61            assumed: 0.1 % errors
-      stage Canary 5 Percent, errorRate <0.02: after 50 calls an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 %; minCalls: 61 would do
+      stage Canary 5 Percent, errorRate <0.02: raise minCalls from 50 to 61: an equal version fails by chance at 0.2 % of the agents and is untested at 7.7 % after 50 calls
 
     TAKES NO PART         CHILDREN  AGENTS  KM²
     lacks runtime nodejs  1         1       12360

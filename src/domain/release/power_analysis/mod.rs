@@ -38,6 +38,9 @@ pub const WANTED: [f64; 2] = [0.8, 0.95];
 /// Widest tolerance that is proposed.
 const WIDEST: f64 = 1.0;
 
+/// No longer duration is proposed, in seconds: a year.
+const LONGEST_S: f64 = 366.0 * 86_400.0;
+
 /// What a comparison takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PowerAnalysis {
@@ -238,11 +241,37 @@ impl Around<'_> {
             })
         };
         found.warning = match (found.given, found.wanted.first()) {
-            (Some(given), Some((_, wanted))) => too_few(given, *wanted, per_second, || wider(given.calls)),
-            (None, Some((_, None))) => Some(never(wider(power::MAX_CALLS))),
+            (Some(given), Some(_)) if given.passes >= WANTED[0] => None,
+            (Some(given), Some((_, Some(wanted)))) => {
+                Some(self.too_few(given, *wanted, per_second, wider(given.calls)))
+            }
+            (given, Some((_, None))) => {
+                Some(never(wider(given.map_or(power::MAX_CALLS, |given| given.calls))))
+            }
             _ => None,
         };
         found
+    }
+
+    /// What to change where the calls at the end are too few for most equal versions to pass.
+    fn too_few(&self, given: PowerAt, wanted: PowerAt, rate: Option<f64>, wider: Option<f64>) -> String {
+        let by_children = matches!(self.metric.source, MetricSource::Children(_));
+        // Who reports once does so when the minima of the stage are met, however long the analysis lasts.
+        let lasts_as_long = self.analysis.duration.is_some()
+            && (!by_children
+                || self.metric.is_judged_on_the_way() && self.known.reporting.looks_on_the_way());
+        let longer = rate.filter(|_| lasts_as_long).map(|rate| wanted.calls as f64 / rate);
+        let more = match longer.filter(|seconds| *seconds < LONGEST_S) {
+            Some(seconds) => format!("the duration to {} ({} calls)", lasts(seconds), wanted.calls),
+            None if by_children => format!("minCalls to {}", wanted.calls.div_ceil(self.agents.max(1))),
+            None => format!("the calls to {}", wanted.calls),
+        };
+        let wider = wider.map_or_else(String::new, |wide| format!(", or the tolerance to {}", percent(wide)));
+        format!(
+            "raise {more}{wider}: with about {} calls only {:.0} % of equal versions pass",
+            given.calls,
+            (given.passes * 100.0).floor()
+        )
     }
 
     fn reporting(&self, looked_at: &Design) -> String {
@@ -337,51 +366,26 @@ impl Around<'_> {
     }
 }
 
-/// What to do where the calls at the end are too few for most equal versions to pass.
-fn too_few(
-    given: PowerAt,
-    wanted: Option<PowerAt>,
-    rate: Option<f64>,
-    wider: impl Fn() -> Option<f64>,
-) -> Option<String> {
-    if given.passes >= WANTED[0] {
-        return None;
-    }
-    let mut advice = Vec::new();
-    if let Some(wanted) = wanted {
-        let longer =
-            rate.map(|rate| wanted.calls as f64 / rate).filter(|seconds| *seconds < 366.0 * 86_400.0);
-        advice.push(match longer {
-            Some(seconds) => format!("a duration of {} ({} calls)", lasts(seconds), wanted.calls),
-            None => format!("{} calls", wanted.calls),
-        });
-    }
-    if let Some(wide) = wider() {
-        advice.push(format!("a tolerance of {} %", (wide * 100.0).ceil()));
-    }
-    let advice = if advice.is_empty() { "no number of calls".to_owned() } else { advice.join(", or ") };
-    Some(format!(
-        "with about {} calls {:.0} % of equal versions pass; for {:.0} % it takes {advice}",
-        given.calls,
-        (given.passes * 100.0).floor(),
-        WANTED[0] * 100.0
-    ))
-}
-
 /// What is found four times of five.
 fn finds(change: f64, relative: bool) -> String {
     if relative { format!("{:+.1} %", (change - 1.0) * 100.0) } else { format!("{change:+.3}") }
 }
 
+/// What to change where no number of calls is enough.
 fn never(wider: Option<f64>) -> String {
     let advice = wider.map_or_else(
-        || "nor does a wider tolerance".to_owned(),
-        |wide| format!("a tolerance of {} % would do", (wide * 100.0).ceil()),
+        || format!("compare another metric, for not even a tolerance of {} helps", percent(WIDEST)),
+        |wide| format!("raise the tolerance to {}", percent(wide)),
     );
     format!(
-        "no number of calls lets {:.0} % of equal versions pass, for what differs beyond calls is too much; {advice}",
-        WANTED[0] * 100.0
+        "{advice}: no number of calls lets {} of equal versions pass, for what differs beyond calls is too much",
+        percent(WANTED[0])
     )
+}
+
+/// Rounded up.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 100.0 - 1e-9).ceil())
 }
 
 fn assumed_errors() -> (f64, String) {

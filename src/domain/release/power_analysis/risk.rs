@@ -7,6 +7,9 @@ use language::{Condition, Metric, Operator, Stage, Statistic, Strategy};
 /// The share of children that chance may stop at a condition.
 const TOLERATED_CHANCE: f64 = 0.05;
 
+/// So many numbers of calls are tried for one that is enough.
+const MOST_TRIED: usize = 1_000;
+
 /// What chance does to a plain condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Risk {
@@ -53,21 +56,43 @@ fn risk(
     let (calls, share) = (stage.min_calls.max(1), f64::from(stage.new_traffic) / 100.0);
     let chances = power::chances(kept, calls, share, rate);
     let least_calls = power::least_calls(kept, share, rate, TOLERATED_CHANCE);
-    let warning = (chances.fails + chances.untested > TOLERATED_CHANCE).then(|| {
-        let share = |share: f64| format!("{:.1} %", share * 100.0);
+    let is_tolerated = |chances: Chances| chances.fails + chances.untested <= TOLERATED_CHANCE;
+    let warning = (!is_tolerated(chances)).then(|| {
         let advice = match least_calls {
-            Some(least) => format!("minCalls: {least} would do"),
-            None => "no minCalls would do: the base version breaks it too".to_owned(),
+            Some(least) => {
+                // Single errors make it rise and fall from number to number.
+                let mut more = (least.max(calls + 1)..).take(MOST_TRIED);
+                let enough = more.find(|calls| is_tolerated(power::chances(kept, *calls, share, rate)));
+                format!("raise minCalls from {} to {}", stage.min_calls, enough.unwrap_or(least))
+            }
+            None => loosen(condition, kept, rate),
         };
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let hit = (agents as f64 * chances.fails).round();
         let some = if hit > 0.0 { format!(", at some {hit} of {agents},") } else { String::new() };
         format!(
-            "after {calls} calls an equal version fails by chance at {} of the agents{some} and is untested at {}; {advice}",
-            share(chances.fails),
-            share(chances.untested)
+            "{advice}: an equal version fails by chance at {} of the agents{some} and is untested at {} after {calls} calls",
+            percent(chances.fails),
+            percent(chances.untested)
         )
     });
     Some(Risk { stage: at, condition: condition.to_string(), basis, chances, least_calls, warning })
+}
+
+/// What to do about a condition that the base version breaks, too, or keeps by a hair.
+fn loosen(condition: &Condition, kept: KeptCondition, rate: f64) -> String {
+    match kept {
+        KeptCondition::Errors { .. } => {
+            let rate = condition.metric.shown(rate);
+            format!("raise the limit of {condition} well above {rate}, the rate of the base version")
+        }
+        KeptCondition::Quantile { beyond, .. }
+        | KeptCondition::All { beyond }
+        | KeptCondition::One { beyond } => format!(
+            "raise the limit of {condition}, for {:.2} % of the base version's calls take longer",
+            beyond * 100.0
+        ),
+    }
 }
 
 /// Whether a limit from above may be reached; `None`: it is none from above.

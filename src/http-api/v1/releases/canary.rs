@@ -51,8 +51,8 @@ use protocol::{
     canary_releases::ReleaseSpec,
 };
 
-/// A warning of strategies that helps nobody here: a manifest has no place for a condition.
-const NO_CONDITION: &str = "no-condition";
+/// Warnings of strategies that help nobody here: a manifest has no place for a condition, nor for a minimum.
+const NO_PLACE: [&str; 2] = ["no-condition", "no-minimum"];
 
 /// The most releases of which a warning says that they are in hand.
 const MAX_BUSY: usize = 20;
@@ -352,7 +352,7 @@ impl OtherCanary {
 
 /// Of what is said of a strategy what concerns the manifest that it was made of: the strategy nobody has seen.
 pub(in crate::v1) fn about_manifest(warnings: &mut Vec<Diagnostic>) {
-    warnings.retain(|warning| warning.code != NO_CONDITION);
+    warnings.retain(|warning| !NO_PLACE.contains(&warning.code.as_str()));
     for warning in warnings {
         (warning.line, warning.column, warning.fix) = (1, 1, None);
         warning.source_line.clear();
