@@ -73,11 +73,12 @@ fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The manifests of the page that explains them.
-fn page() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/canary-releases.md");
+/// The manifests of a page.
+fn manifests_of(page: &str) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let page = fs::read_to_string(page).unwrap();
-    page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+    let blocks = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.filter(|block| kind_of(block.as_bytes()).is_some()).map(str::to_owned).collect()
 }
 
 /// Each rule of structural schemas that this node breaks, and those below it.
@@ -254,10 +255,14 @@ fn every_manifest_fits_whatever_version_of_the_api_it_names() {
     manifests[1].as_object_mut().unwrap().remove("status");
     manifests.extend((0..=100).map(checkout_2));
     manifests.extend([shop(), larger_shop(), running(), two_services(), both_2([10, 30, 0])]);
-    for manifest in page() {
-        let manifest = yaml(&manifest);
-        assert_eq!(manifest["apiVersion"], format!("{GROUP}/{VERSION}"));
-        manifests.push(manifest);
+    for page in ["canary-releases.md", "registered-releases.md", "taking-over-a-port.md"] {
+        let shown = manifests_of(page);
+        assert!(shown.len() > 1, "{page} shows {} manifests", shown.len());
+        for manifest in shown {
+            let manifest = yaml(&manifest);
+            assert_eq!(manifest["apiVersion"], format!("{GROUP}/{VERSION}"));
+            manifests.push(manifest);
+        }
     }
     for manifest in manifests {
         for group in [format!("{GROUP}/{VERSION}"), "choirmaster/v1".to_owned(), String::new()] {
