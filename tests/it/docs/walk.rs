@@ -240,6 +240,7 @@ impl Walk {
         shell
             .env("PATH", format!("{}:{path}", bin.display()))
             .env("HOME", home)
+            .env_remove("XDG_CONFIG_HOME")
             .env("USER", "reader")
             .env("NO_COLOR", "1")
             .env("CHOIRMASTER_URL", format!("http://{manager}"))
