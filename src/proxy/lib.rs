@@ -377,6 +377,10 @@ impl Proxy {
         sharing: Sharing,
     ) -> io::Result<SocketAddr> {
         socket.set_nonblocking(true)?;
+        if sharing == Sharing::Joined {
+            // It may be the socket of an address that was closed, and is one for something else now.
+            shared::socket::take_new(socket)?;
+        }
         let at = socket.local_addr()?;
         // All or none.
         let copies: Vec<_> =

@@ -26,6 +26,8 @@
 //!   beginnings of connections are dropped first; whoever sent one sends it again after a second, and the kernel gives it to somebody else.
 //! - *A process that another one replaces has beginnings dropped*, as it closes its sockets, too: that is so for all who have the socket, so
 //!   nobody would reach the one that goes on with it.
+//! - *A joined socket goes on for something else*, as where its service had HTTP and has TCP now: to close it for the one has beginnings
+//!   dropped for the other, too, for good. So whoever takes connections from one has them taken again.
 //! - *What waits at a lent socket is taken when it is given back*, as at one of the proxy's own: harmless to callers, and endless where
 //!   they come all the time.
 //! - *Another program drains by `shutdown`*, as many do. That ends listening for all who have the socket: `accept` gives `EINVAL` from then

@@ -85,3 +85,12 @@ pub fn refuse_new(socket: &TcpListener) -> io::Result<()> {
         SockFilter::new(KEEP, 0, 0, u32::MAX),
     ])
 }
+
+/// Has the kernel take again what begins a connection, after [`refuse_new`]: the socket goes on.
+pub(crate) fn take_new(socket: &TcpListener) -> io::Result<()> {
+    match SockRef::from(socket).detach_filter() {
+        // There was none, as a rule.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

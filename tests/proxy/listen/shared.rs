@@ -253,6 +253,25 @@ async fn a_connection_that_came_in_has_its_next_call_answered_once_the_port_is_g
     drop(program);
 }
 
+#[tokio::test]
+async fn a_port_beside_another_program_goes_on_for_something_else_and_takes_connections() {
+    let at = free_address();
+    let shared_proxy = Shared::start(&[]).await;
+    shared_proxy.put(&shared(1, "joined", &[at])).await;
+    shared_proxy.serve(1, &[at.port()]).await;
+    wait_until("it is listened", async || TcpStream::connect(at).await.is_ok()).await;
+    assert_eq!(answered_at(at).await, "proxy");
+    let mut next = list(2, &[("tcp", at)]);
+    next["joined"] = json!([at]);
+    shared_proxy.put(&next).await;
+    let target = shared_proxy.target.to_string();
+    let variation = json!({"name": "base", "targets": [target]});
+    let service = json!({"protocol": "tcp", "ports": [at.port()], "variations": [variation]});
+    shared_proxy.handler.proxy().apply(&flows::table(2, [service])).await.unwrap();
+    // Nobody else is there: whoever is not let in here waits in vain.
+    called(at).await.unwrap();
+}
+
 /// A socket that is lent, as systemd makes it where units say `NonBlocking=yes`.
 fn lent() -> (TcpListener, SocketAddr) {
     let at = free_address();
