@@ -151,7 +151,7 @@ pub struct OthersStatus {
     pub address: SocketAddr,
     /// The proxy does: it listens there, and its table has a service for it.
     pub takes: bool,
-    /// Another program does; absent: it can't be told just now.
+    /// Another program takes all that comes in there, or none does; absent: it can't be told just now, or one takes a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<bool>,
 }

@@ -26,12 +26,14 @@ impl ControlHandler {
         // Neither another list nor another question comes in between, nor a process that takes over: it would be taken for another program.
         let _turn = self.addresses.turn.lock().await;
         let phase = self.phase.lock().await;
+        let shared = self.proxy.shared_at(port);
+        let own: Vec<u64> = shared.iter().map(|address| address.inode).collect();
         let mut addresses = Vec::new();
-        for address in self.proxy.shared_at(port) {
+        for address in shared {
             let takes = self.proxy.is_wanted(&address) && address.has_begun() && !address.is_deaf();
             let others = match address.sharing {
                 Sharing::Alone => Some(false),
-                Sharing::Joined => listens_beside(&address).await,
+                Sharing::Joined => listens_beside(&address, own.clone()).await,
                 Sharing::Lent if takes && *phase == Phase::Serving => self.is_taken_by_others(&address).await,
                 // Nothing is taken here, or by another process as well.
                 Sharing::Lent => None,
@@ -58,10 +60,11 @@ impl ControlHandler {
     }
 }
 
-/// Whether somebody else has a socket that listens where this one does; none: it can't be read.
-async fn listens_beside(address: &ListenAddress) -> Option<bool> {
-    let (at, own) = (address.form.address, address.inode);
-    let looked = spawn_blocking(move || Some(listening::is_beside(&listening::text(false).ok()?, at, own)));
+/// Whether somebody else has a socket that listens where this one does; none: it can't be read, or is where a part of the callers come.
+/// `own`: by which the kernel tells this proxy's sockets of that port.
+async fn listens_beside(address: &ListenAddress, own: Vec<u64>) -> Option<bool> {
+    let at = address.form.address;
+    let looked = spawn_blocking(move || listening::is_taken_beside(&listening::text(false).ok()?, at, &own));
     looked.await.ok()?
 }
 

@@ -48,13 +48,22 @@ pub fn text(is_udp: bool) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether somebody else than the socket of this number takes connections that are made to an address. Pure.
+/// Whether somebody else than the sockets of these numbers takes all connections that are made to an address; none: a part of them, perhaps.
+/// Pure.
 #[must_use]
-pub fn is_beside(listed: &str, at: SocketAddr, own: u64) -> bool {
-    read(listed, false).any(|other| {
-        let is_same_port = other.address.port() == at.port();
-        is_same_port && other.inode != own && meet(other.address.ip(), at.ip())
-    })
+pub fn is_taken_beside(listed: &str, at: SocketAddr, own: &[u64]) -> Option<bool> {
+    let there = read(listed, false).filter(|one| one.address.port() == at.port());
+    let others: Vec<IpAddr> =
+        there.filter(|one| !own.contains(&one.inode)).map(|one| one.address.ip()).collect();
+    if others.iter().any(|other| has_all(*other, at.ip())) {
+        return Some(true);
+    }
+    if others.iter().any(|other| meet(*other, at.ip())) { None } else { Some(false) }
+}
+
+/// Whether whoever means one is surely taken by the other. One of all of IPv6 may leave IPv4 to others.
+fn has_all(other: IpAddr, one: IpAddr) -> bool {
+    other == one || (other.is_unspecified() && other.is_ipv4() == one.is_ipv4())
 }
 
 /// Whether a caller may mean either: they are the same, or one is all of them.

@@ -38,6 +38,8 @@
 //! - *A program waits in `accept`, and so isn't ready for being told that nothing waits.* Whether one waits is a property of the socket, which
 //!   all have in common: the program would fail because of the proxy. And systemd changes that whenever it starts a unit that has the
 //!   socket. So one that waits isn't taken, and before each `accept` here it is seen to that this one doesn't.
+//! - *Every other socket at the port is taken for somebody else's*: where programs listen at several addresses that have callers in common, as
+//!   at all of IPv4 and all of IPv6, the proxy has several as well. And who listens at one address is nobody for the callers of all others.
 //! - *The length of the queue is looked at* to see whether anybody else accepts: others come meanwhile. Which connection has left it is
 //!   known for sure: the one that was made for that is still there or isn't.
 //!

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use agent::takeover::listeners::{by_port, listeners};
-use proxy::shared::listening::is_beside;
+use proxy::shared::listening::is_taken_beside;
 
 /// As Linux lists sockets on a machine whose numbers begin with the lowest byte.
 const TCP: &str =
@@ -53,16 +53,21 @@ fn each_address_of_a_port_is_listed_as_it_is_and_others_than_ones_own_are_known(
     assert_eq!(of(8081), ["0.0.0.0", "10.9.0.3", "::1"]);
     assert_eq!(of(8082), ["0.0.0.0", "::"]);
     assert_eq!(all.get(&8083), None, "a connection is no listener");
-    for (at, own, expected) in [
-        ("127.0.0.1:8080", 1, false),
-        ("127.0.0.1:8080", 9, true),
-        ("0.0.0.0:8081", 3, true),
-        ("10.9.0.3:8081", 4, true),
-        ("127.0.0.1:8081", 3, false),
-        ("[::1]:8081", 9, false),
-        ("127.0.0.1:8082", 5, true),
-        ("127.0.0.1:8083", 0, false),
-    ] {
-        assert_eq!(is_beside(&tcp, at.parse().unwrap(), own), expected, "{at} {own}");
+    let cases: [(&str, &[u64], Option<bool>); 12] = [
+        ("127.0.0.1:8080", &[1], Some(false)),
+        ("127.0.0.1:8080", &[9], Some(true)),
+        ("0.0.0.0:8081", &[3], None),
+        ("0.0.0.0:8081", &[3, 4], Some(false)),
+        ("10.9.0.3:8081", &[4], Some(true)),
+        ("127.0.0.1:8081", &[3], Some(false)),
+        ("[::1]:8081", &[9], Some(false)),
+        ("127.0.0.1:8082", &[5], None),
+        ("0.0.0.0:8082", &[5], None),
+        ("[::]:8082", &[9], None),
+        ("0.0.0.0:8082", &[5, 9], Some(false)),
+        ("127.0.0.1:8083", &[0], Some(false)),
+    ];
+    for (at, own, expected) in cases {
+        assert_eq!(is_taken_beside(&tcp, at.parse().unwrap(), own), expected, "{at} {own:?}");
     }
 }

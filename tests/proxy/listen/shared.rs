@@ -1,6 +1,7 @@
 //! Ports that another program has as well.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     net::{SocketAddr, TcpListener},
     sync::{
@@ -270,6 +271,27 @@ async fn a_port_beside_another_program_goes_on_for_something_else_and_takes_conn
     shared_proxy.handler.proxy().apply(&flows::table(2, [service])).await.unwrap();
     // Nobody else is there: whoever is not let in here waits in vain.
     called(at).await.unwrap();
+}
+
+/// As beside a program that listens at all addresses, and at one of them.
+#[tokio::test]
+async fn the_proxys_own_sockets_at_a_port_are_nobody_else_and_who_takes_a_part_is_not_all() {
+    let at = free_address();
+    let all = SocketAddr::from(([0, 0, 0, 0], at.port()));
+    let shared_proxy = Shared::start(&[]).await;
+    shared_proxy.put(&shared(1, "joined", &[all, at])).await;
+    shared_proxy.serve(1, &[at.port()]).await;
+    wait_until("it is listened at both", async || {
+        shared_proxy.others(at).await.iter().filter(|one| one.takes).count() == 2
+    })
+    .await;
+    let others = async || {
+        let others = shared_proxy.others(at).await.into_iter();
+        others.map(|one| (one.address, one.others)).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(others().await, BTreeMap::from([(all, Some(false)), (at, Some(false))]));
+    let _program = other(at);
+    assert_eq!(others().await, BTreeMap::from([(all, None), (at, Some(true))]));
 }
 
 /// A socket that is lent, as systemd makes it where units say `NonBlocking=yes`.
