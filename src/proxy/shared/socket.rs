@@ -19,9 +19,13 @@ const AND: u16 = 0x54;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const KEEP: u16 = 0x06;
 
-/// Bound beside those of other programs, and not listening yet.
+/// Bound beside those of other programs, and not listening yet. One for all of IPv6 takes callers of IPv4 as well, whatever is usual on this
+/// machine: the other program's may do so, too, and nobody can tell.
 pub(crate) fn join(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
