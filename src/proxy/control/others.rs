@@ -1,6 +1,7 @@
 //! Who else takes what comes in at an address that other programs have as well.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
@@ -48,16 +49,40 @@ impl ControlHandler {
     async fn is_taken_by_others(&self, address: &Arc<ListenAddress>) -> Option<bool> {
         let paused = address.pause();
         self.proxy.acknowledged().await;
-        let to = called(address.form.address);
-        let asking = timeout(ANOTHERS_TURN, TcpStream::connect(to)).await.ok()?.ok()?;
-        let from = asking.local_addr().ok()?;
+        let asking = connection_to(address.form.address).await?;
+        let ends = (asking.peer_addr().ok()?, asking.local_addr().ok()?);
         sleep(ANOTHERS_TURN).await;
-        let is_here = self.proxy.take_waiting(Arc::clone(address), from).await?;
+        let is_here = self.proxy.take_waiting(Arc::clone(address), ends.1).await?;
         // If it took longer, the connection may have been accepted here by then.
         let is_sure = address.is_paused();
         drop(paused);
-        is_sure.then_some(!is_here)
+        if !is_sure {
+            return None;
+        }
+        // Nobody has one that the kernel keeps back.
+        (is_here || !is_beginning(ends).await?).then_some(!is_here)
     }
+}
+
+/// A connection from this machine to whoever accepts there; none: there is none in time.
+async fn connection_to(at: SocketAddr) -> Option<TcpStream> {
+    for called in called(at) {
+        match timeout(ANOTHERS_TURN, TcpStream::connect(called)).await.ok()? {
+            Ok(connection) => return Some(connection),
+            // This machine has none of IPv6.
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Whether a connection hasn't come to where it is made, and whence; none: it can't be read.
+async fn is_beginning(ends: (SocketAddr, SocketAddr)) -> Option<bool> {
+    let looked = spawn_blocking(move || {
+        Some(listening::beginning(&listening::text(false).ok()?).any(|one| one == ends))
+    });
+    looked.await.ok()?
 }
 
 /// Whether somebody else has a socket that listens where this one does; none: it can't be read, or is where a part of the callers come.
@@ -68,12 +93,13 @@ async fn listens_beside(address: &ListenAddress, own: Vec<u64>) -> Option<bool> 
     looked.await.ok()?
 }
 
-/// By which address somebody of this machine is called who listens there.
-fn called(at: SocketAddr) -> SocketAddr {
-    let ip = match at.ip() {
-        IpAddr::V4(all) if all.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(all) if all.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        one => one,
+/// By which addresses somebody of this machine is called who listens there: by the first that there is.
+fn called(at: SocketAddr) -> Vec<SocketAddr> {
+    let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    let all: Vec<IpAddr> = match at.ip() {
+        one if !one.is_unspecified() => vec![one],
+        IpAddr::V4(_) => vec![v4],
+        IpAddr::V6(_) => vec![v6, v4],
     };
-    SocketAddr::new(ip, at.port())
+    all.into_iter().map(|ip| SocketAddr::new(ip, at.port())).collect()
 }

@@ -10,6 +10,9 @@ use std::{
 const LISTENS: &str = "0A";
 const UNCONNECTED: &str = "07";
 
+/// The state of a connection that has begun, and that nobody can accept yet.
+const BEGINS: &str = "03";
+
 /// The word of a line, from 0, that has the number of the socket.
 const INODE: usize = 9;
 
@@ -26,11 +29,19 @@ pub fn read(listed: &str, is_udp: bool) -> impl Iterator<Item = ListeningSocket>
     let state = if is_udp { UNCONNECTED } else { LISTENS };
     listed.lines().filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().take(INODE + 1).collect();
-        let (local, is_it) = (words.get(1)?, *words.get(3)? == state);
-        let (address, port) = local.rsplit_once(':').filter(|_| is_it)?;
-        let address = SocketAddr::new(address_of(address)?, u16::from_str_radix(port, 16).ok()?);
+        let address = words.get(1).filter(|_| words.get(3) == Some(&state))?;
         let inode = words.get(INODE).and_then(|inode| inode.parse().ok()).unwrap_or(0);
-        Some(ListeningSocket { address, inode })
+        Some(ListeningSocket { address: address_of(address)?, inode })
+    })
+}
+
+/// The connections of a text, what `tcp` and `tcp6` have, that have begun and that nobody can accept yet: where they come to, and whence. Whoever
+/// made one may take it for made already: the kernel waits for its first bytes (`TCP_DEFER_ACCEPT`), or for room in the queue. Pure.
+pub fn beginning(listed: &str) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+    listed.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        let [_, local, remote, BEGINS] = words[..] else { return None };
+        Some((address_of(local)?, address_of(remote)?))
     })
 }
 
@@ -76,8 +87,13 @@ fn meet(one: IpAddr, other: IpAddr) -> bool {
     one == other || has(one, other) || has(other, one)
 }
 
+fn address_of(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.rsplit_once(':')?;
+    Some(SocketAddr::new(ip_of(ip)?, u16::from_str_radix(port, 16).ok()?))
+}
+
 /// Each four bytes are written as one number of this machine.
-fn address_of(hex: &str) -> Option<IpAddr> {
+fn ip_of(hex: &str) -> Option<IpAddr> {
     let word = |at: usize| Some(u32::from_str_radix(hex.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes());
     match hex.len() {
         8 => Some(IpAddr::from(word(0)?)),

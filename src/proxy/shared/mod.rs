@@ -42,6 +42,8 @@
 //!   at all of IPv4 and all of IPv6, the proxy has several as well. And who listens at one address is nobody for the callers of all others.
 //! - *The length of the queue is looked at* to see whether anybody else accepts: others come meanwhile. Which connection has left it is
 //!   known for sure: the one that was made for that is still there or isn't.
+//! - *A connection that isn't in the queue is taken for one that somebody else has.* It may not have come there: the kernel keeps one back until
+//!   its first bytes come, where the socket was made so (`DeferAcceptSec=`), or until there is room. So it is looked whether it has begun only.
 //!
 //! Datagrams aren't taken so: `SO_REUSEPORT` would give flows that are there to another socket as soon as there is one more, and a socket
 //! that is lent has no flows at all: each datagram would go to whoever reads first.
@@ -64,8 +66,9 @@ pub enum Sharing {
     Joined,
 }
 
-/// How long nothing is accepted at a lent socket, at most, while it is asked who else does.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+/// How long nothing is accepted at a lent socket, at most, while it is asked who else does. It takes `ANOTHERS_TURN` and a little more, and longer
+/// where threads have much to do: what takes longer than this says nothing, and a port of which nothing is known isn't given back.
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 
 /// How long others have to accept a connection that was made to see whether they do.
 pub(crate) const ANOTHERS_TURN: Duration = Duration::from_millis(50);

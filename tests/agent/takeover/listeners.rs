@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use agent::takeover::listeners::{by_port, listeners};
-use proxy::shared::listening::is_taken_beside;
+use proxy::shared::listening::{beginning, is_taken_beside};
 
 /// As Linux lists sockets on a machine whose numbers begin with the lowest byte.
 const TCP: &str =
@@ -70,4 +70,18 @@ fn each_address_of_a_port_is_listed_as_it_is_and_others_than_ones_own_are_known(
     for (at, own, expected) in cases {
         assert_eq!(is_taken_beside(&tcp, at.parse().unwrap(), own), expected, "{at} {own:?}");
     }
+}
+
+#[test]
+#[cfg(target_endian = "little")]
+fn connections_that_nobody_can_accept_yet_are_known() {
+    // As the caller's end and the other one of a connection that waits for its first bytes are listed.
+    let waits =
+        "   2: 0100007F:B74C 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 12 2
+   3: 0100007F:1F90 0100007F:B74C 03 00000000:00000000 01:00000032 00000000     0        0 0 0
+   4: 0000000000000000FFFF00000100090A:1F90 0000000000000000FFFF00000200090A:9C40 03 0:0 0:0 0 0 0 0 0
+";
+    let all = [TCP, TCP6, waits].concat();
+    let found: Vec<String> = beginning(&all).map(|(to, from)| format!("{from} to {to}")).collect();
+    assert_eq!(found, ["127.0.0.1:46924 to 127.0.0.1:8080", "10.9.0.2:40000 to 10.9.0.1:8080"]);
 }

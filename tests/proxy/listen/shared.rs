@@ -100,6 +100,14 @@ impl Shared {
         assert_eq!((one.kind, one.address), (AddressKind::Http, at));
         (one.takes, one.others)
     }
+
+    /// Waits until it is seen that nobody else accepts: where much is to be done, that may take more than one look.
+    async fn is_alone(&self, at: SocketAddr) {
+        wait_until("it is seen that nobody else accepts", async || {
+            self.taken(at).await == (true, Some(false))
+        })
+        .await;
+    }
 }
 
 /// A list of addresses for calls, which are shared in this way.
@@ -322,10 +330,7 @@ async fn a_lent_socket_is_accepted_on_while_a_list_and_a_table_have_it_and_stays
         })
         .await;
         program.lets_go().await;
-        wait_until("it is seen that nobody else accepts", async || {
-            shared_proxy.taken(at).await == (true, Some(false))
-        })
-        .await;
+        shared_proxy.is_alone(at).await;
         assert_eq!(answered(at, MANY).await, (MANY, 0));
         program = Program::having(&socket, answer);
         shared_proxy.put(&list(2 * turn + 2, &[])).await;
@@ -349,7 +354,7 @@ async fn a_lent_socket_at_which_another_program_has_ended_listening_listens_agai
         wait_until("it listens again", async || called(at).await.is_ok()).await;
     }
     assert!(shared_proxy.put(&shared(1, "lent", &[at])).await.missing.is_empty());
-    assert_eq!(shared_proxy.taken(at).await, (true, Some(false)));
+    shared_proxy.is_alone(at).await;
 }
 
 #[tokio::test]
@@ -391,7 +396,7 @@ async fn callers_are_taken_again_when_whoever_asks_who_else_does_is_gone() {
         drop(asking);
         assert_eq!(calling.await.unwrap(), "proxy");
     }
-    assert_eq!(shared_proxy.taken(at).await, (true, Some(false)));
+    shared_proxy.is_alone(at).await;
 }
 
 #[tokio::test]
