@@ -41,6 +41,9 @@ const REST: Duration = Duration::from_millis(20);
 /// How often it does so for connections that wait at a socket that is closed: for a second.
 const MOST_RESTS: usize = 50;
 
+/// How long those are on the way, at most, who connect from this machine: one may wait for a processor in the midst of that.
+const LOCAL_HANDSHAKE: Duration = Duration::from_millis(20);
+
 /// How often connections to versions that were idle for too long are closed.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -307,9 +310,8 @@ async fn leave(Accepting { worker, listener, incoming, task }: Accepting) {
     {
         let at = worker.address().form.address;
         match socket::refuse_new(socket) {
-            // Those who are on their way come in. From this machine nobody is.
-            Ok(()) if at.ip().is_loopback() => {}
-            Ok(()) => sleep(HANDSHAKE).await,
+            // Those who are on their way come in.
+            Ok(()) => sleep(if at.ip().is_loopback() { LOCAL_HANDSHAKE } else { HANDSHAKE }).await,
             Err(error) => tracing::warn!(%at, %error, "who connects just now may be reset"),
         }
     }

@@ -2,10 +2,14 @@
 
 use std::{io::ErrorKind, net::SocketAddr};
 
+use proxy::shared::{
+    listening::{beginning, text},
+    socket::refuse_new,
+};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::oneshot,
-    task::{JoinHandle, JoinSet},
+    task::{JoinHandle, JoinSet, yield_now},
 };
 
 /// Somebody who accepts, until this is dropped or lets go.
@@ -54,16 +58,17 @@ impl Program {
             // What waits at a socket of others is theirs.
             if is_own {
                 let listener = listener.into_std().unwrap();
-                proxy::shared::socket::refuse_new(&listener).unwrap();
+                refuse_new(&listener).unwrap();
                 loop {
-                    match listener.accept() {
-                        Ok((stream, _)) => {
-                            stream.set_nonblocking(true).unwrap();
-                            connections.spawn(answer(TcpStream::from_std(stream).unwrap()));
-                        }
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                        Err(error) => panic!("{error}"),
+                    // Looked at before what waits: who comes in meanwhile is there then.
+                    let is_last = !is_anybody_on_the_way(listener.local_addr().unwrap());
+                    for stream in waiting(&listener) {
+                        connections.spawn(answer(stream));
                     }
+                    if is_last {
+                        break;
+                    }
+                    yield_now().await;
                 }
             }
             connections.detach_all();
@@ -75,6 +80,26 @@ impl Program {
     pub async fn lets_go(mut self) {
         drop(self.stays.take());
         (&mut self.task).await.unwrap();
+    }
+}
+
+/// Whether anybody's connection to a port has begun, and can't be accepted yet.
+fn is_anybody_on_the_way(at: SocketAddr) -> bool {
+    beginning(&text(false).unwrap()).any(|(to, _)| to.port() == at.port())
+}
+
+/// The connections that wait at a socket.
+fn waiting(listener: &std::net::TcpListener) -> Vec<TcpStream> {
+    let mut all = Vec::new();
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true).unwrap();
+                all.push(TcpStream::from_std(stream).unwrap());
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return all,
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
