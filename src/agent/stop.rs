@@ -6,7 +6,8 @@
 //!    beside the proxy's control socket, processes that take calls by the sockets beside that, shims by their own. A number that was found is
 //!    used only while what proves it is still so.
 //! 2. The agent ends first, since it starts again whatever else ends; and nobody gets the lock of its folder until all of it has ended.
-//! 3. Ports of others are given back before the proxy ends, and what can't be given back keeps the proxy alive.
+//! 3. Ports of others that are taken by rules are given back before the proxy ends, and what can't be given back keeps the proxy alive. Of those
+//!    that are taken by a socket it is said where nobody may answer any more.
 //! 4. What has ended already is passed over: it may be done again, and by whoever comes after a kill.
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use proxy::{local_http::socket, processes};
+use proxy::{control::client::Client, local_http::socket, processes};
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
@@ -104,9 +105,12 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     })?;
     clear_socket(&sockets.agent);
     if let Some(left_over) = &left_over {
+        // While the proxy can be asked.
+        let proxy = sockets.proxy.as_ref().map(Client::new);
+        let ports = left_over.ports(proxy.as_ref()).await;
         left_over.send_nobody().await.map_err(of_takeover)?;
-        for port in left_over.ports() {
-            said(&format!("calls to port {port} go to the program that has it"));
+        for (port, has_others) in ports {
+            said(&whose(port, has_others));
         }
     }
     if let Some(control) = &sockets.proxy {
@@ -120,6 +124,17 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     }
     failed.extend(end_versions(settings, &memory, said).await);
     if failed.is_empty() { Ok(()) } else { Err(StopError::Left(failed)) }
+}
+
+/// Who takes calls to a port of others from now on.
+fn whose(port: u16, has_others: bool) -> String {
+    if has_others {
+        return format!("calls to port {port} go to the program that has it");
+    }
+    format!(
+        "calls to port {port} may be answered by nobody: the proxy took them by a socket, and no other program is known to take all of them; \
+         start the one that has the port"
+    )
 }
 
 async fn end_agent(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {

@@ -60,6 +60,11 @@ fn nobody(Others { addresses }: &Others) -> bool {
     !addresses.is_empty() && addresses.iter().all(|one| one.others == Some(false))
 }
 
+/// Whether it is sure that others take calls at each of the addresses.
+pub(super) fn somebody(Others { addresses }: &Others) -> bool {
+    !addresses.is_empty() && addresses.iter().all(|one| one.others == Some(true))
+}
+
 /// Whether the proxy can stop taking calls without there being nobody left: it takes none, or others do, at each address.
 pub(super) fn may_go(Others { addresses }: &Others) -> bool {
     addresses.iter().all(|one| !one.takes || one.others == Some(true))

@@ -2,10 +2,23 @@
 
 use std::path::PathBuf;
 
-use proxy::whole_file;
+use proxy::{
+    control::{
+        client::{Client, ClientError},
+        form::Others,
+    },
+    whole_file,
+};
 use tokio::time::sleep;
 
-use super::{Ground, load, machine::Machine, nft::Redirects, taken::Taken};
+use super::{
+    Ground,
+    beside::somebody,
+    load,
+    machine::Machine,
+    nft::Redirects,
+    taken::{Phase, Taken},
+};
 use crate::{settings::TakeoverSettings, state_machine::Trouble};
 
 /// Ports of which calls were taken over, and how they are given back. Nobody else gives them back meanwhile.
@@ -49,9 +62,31 @@ impl LeftOver {
         Ok(Some(found))
     }
 
-    /// The ports that others have.
-    pub fn ports(&self) -> Vec<u16> {
-        self.taken.iter().map(|taken| taken.port).collect()
+    /// The ports that others have, and of each whether another program is known to take calls there without the proxy. `proxy`: who is asked
+    /// of those that come by a socket.
+    pub async fn ports(&self, proxy: Option<&Client>) -> Vec<(u16, bool)> {
+        let mut ports = Vec::new();
+        for taken in &self.taken {
+            let has_others = taken.is_by_rules() || self.has_others(taken, proxy).await;
+            ports.push((taken.port, has_others));
+        }
+        ports
+    }
+
+    async fn has_others(&self, taken: &Taken, proxy: Option<&Client>) -> bool {
+        if taken.phase == Phase::Leaving {
+            // It was given back once there were some.
+            return true;
+        }
+        if let Some(proxy) = proxy {
+            let asked: Result<Others, ClientError> =
+                proxy.post(&format!("/others?port={}", taken.port)).await;
+            if let Ok(others) = asked {
+                return somebody(&others);
+            }
+        }
+        // Without a proxy its own sockets are gone. One that was lent is there, whoever accepts.
+        taken.lent.is_empty() && !self.ground.beside(Some(taken.port)).is_empty()
     }
 
     /// What comes by a socket needs nothing: the proxy closes it with its end, or whoever lent it has it.
@@ -74,11 +109,12 @@ impl LeftOver {
         Ok(())
     }
 
-    /// Leaves nothing. The proxy has ended.
+    /// Leaves no rules. The proxy has ended. What came by a socket is known still: the proxy's list has it, and so has a proxy that is started
+    /// again.
     ///
     /// # Errors
     ///
-    /// Something is left, or it can't be kept that nothing is.
+    /// Some are left, or it can't be kept that none are.
     pub async fn give_back(self) -> Result<(), Trouble> {
         if self.is_any_by_rules() && !self.ground.is_anothers() {
             if self.ground.look().await?.is_there {
@@ -86,7 +122,9 @@ impl LeftOver {
             }
             self.ground.forget_flows(None);
         }
-        whole_file::replace(&self.file, b"[]")
+        let left: Vec<Taken> = self.taken.into_iter().filter(Taken::is_by_socket).collect();
+        let text = serde_json::to_vec(&left).map_err(|error| Trouble::refused(error.to_string()))?;
+        whole_file::replace(&self.file, &text)
             .map_err(|error| Trouble::refused(format!("{}: {error}", self.file.display())))
     }
 }

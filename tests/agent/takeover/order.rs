@@ -326,7 +326,7 @@ async fn what_an_ended_agent_has_taken_over_is_given_back_by_whoever_ends_the_pr
     assert_eq!(world.left_over().await.unwrap_err().text, "it broke off");
     world.rules(|rules| rules.left = None);
     let left_over = world.left_over().await.unwrap().unwrap();
-    assert_eq!(left_over.ports(), [TAKEN]);
+    assert_eq!(left_over.ports(None).await, [(TAKEN, true)], "its program goes on");
     assert!(!world.redirects().is_empty(), "who only looks changes nothing");
     left_over.send_nobody().await.unwrap();
     assert_eq!((world.redirects(), world.is_left()), (Redirects::new(), true), "who has come in goes on");

@@ -16,6 +16,7 @@ use agent::{
     state_machine::{Trouble, TroubleKind},
     takeover::{
         Answer, Ground, Takeover,
+        left_over::LeftOver,
         machine::Machine,
         nft::{Found, Redirects},
     },
@@ -101,6 +102,10 @@ impl Ground for NoRules {
     }
 }
 
+fn no_rules() -> Box<dyn Ground> {
+    Box::new(NoRules(Machine::new("nft".into())))
+}
+
 /// A proxy, a version to which it leads, and what is taken over for it.
 struct World {
     client: Client,
@@ -144,16 +149,24 @@ impl World {
         }
     }
 
-    /// An agent's, from what is on disk.
-    fn takeover(&self) -> Takeover {
-        let settings = TakeoverSettings {
+    fn settings(&self) -> TakeoverSettings {
+        TakeoverSettings {
             sockets: true,
             nftables: false,
             program: "nft".into(),
             ports: range(9),
             file: self.file.clone(),
-        };
-        Takeover::start_on(settings, self.client.clone(), Box::new(NoRules(Machine::new("nft".into()))))
+        }
+    }
+
+    /// An agent's, from what is on disk.
+    fn takeover(&self) -> Takeover {
+        Takeover::start_on(self.settings(), self.client.clone(), no_rules())
+    }
+
+    /// What an agent that has ended has left in force.
+    async fn left_over(&self) -> LeftOver {
+        LeftOver::find_on(&self.settings(), no_rules()).await.unwrap().unwrap()
     }
 
     async fn status(&self) -> Status {
@@ -426,4 +439,35 @@ async fn a_port_that_can_not_be_opened_again_is_given_up_and_blocks_no_other_tab
     assert!(refused.text.contains("open it with SO_REUSEPORT"), "{}", refused.text);
     world.apply(&takeover, vec![world.service(kept)]).await.unwrap();
     assert_eq!(world.listened().await.list.joined, [kept]);
+}
+
+#[tokio::test]
+async fn whoever_ends_all_learns_where_nobody_may_answer_and_the_next_agent_goes_on() {
+    let at = free_address();
+    let other = program(at, "other");
+    let world = World::start(&[]).await;
+    world.apply(&world.takeover(), vec![world.service(at)]).await.unwrap();
+    let (port, proxy) = (at.port(), Some(&world.client));
+    let nobody = Client::new("/there/is/no/proxy");
+    let left_over = world.left_over().await;
+    assert_eq!(left_over.ports(proxy).await, [(port, true)]);
+    other.lets_go().await;
+    assert_eq!(left_over.ports(proxy).await, [(port, false)]);
+    let before = world.kept();
+    left_over.send_nobody().await.unwrap();
+    left_over.give_back().await.unwrap();
+    assert_eq!(world.kept(), before, "the proxy has it in its list, and comes back with that");
+
+    // Without a proxy, what is listed says who is there.
+    let none = json!({"epoch": 0, "generation": 50, "listen": []});
+    let _: ListenStatus = world.client.put("/listen", none.to_string().into()).await.unwrap();
+    let left_over = world.left_over().await;
+    assert_eq!(left_over.ports(Some(&nobody)).await, [(port, false)]);
+    let _other = program(at, "other");
+    assert_eq!(left_over.ports(Some(&nobody)).await, [(port, true)]);
+    assert_eq!(left_over.ports(None).await, [(port, true)]);
+
+    let takeover = world.takeover();
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(port)]);
+    assert_eq!(world.listened().await.list.joined, [at]);
 }
