@@ -1,7 +1,7 @@
 //! What comes before a table, and after it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::atomic::Ordering,
 };
@@ -13,7 +13,7 @@ use proxy::{
         client::ClientError,
         form::{ListenStatus, Status},
     },
-    form::{AddressForm, ListenForm, ServiceForm},
+    form::{AddressForm, AddressKind, ListenForm, ServiceForm},
 };
 use tokio::time::sleep_until;
 use traffic::desired::Service;
@@ -34,13 +34,23 @@ impl Inner {
         services: &[Service],
         told: &[ServiceForm],
     ) -> Result<Vec<Taken>, Trouble> {
-        let before = lock(&self.taken).clone();
-        if services.is_empty() && before.is_empty() {
+        let mut before = lock(&self.taken).clone();
+        if services.is_empty() && before.is_empty() && !self.settings.sockets {
             return Ok(before);
         }
         let status: Result<Status, ClientError> = self.client.get("/status").await;
         let status = status.map_err(|error| of_proxy(&error))?;
         let listened = self.listened().await?;
+        let unknown = unknown(&before, &listened.list);
+        if !unknown.is_empty() {
+            let ports: Vec<u16> = unknown.iter().map(|taken| taken.port).collect();
+            tracing::warn!(
+                "the proxy takes calls by a socket at {ports:?}, which others have as well, and it isn't known here why: they are given back \
+                 unless they are wanted"
+            );
+            before.extend(unknown);
+            self.keep(&before)?;
+        }
         let mut all = before.clone();
         for taken in all.iter_mut().filter(|taken| taken.goes_on()) {
             if self.is_lost(taken, &status, &listened).await? {
@@ -312,6 +322,27 @@ impl Inner {
             ))),
         }
     }
+}
+
+/// What the proxy's list has by sockets of others' ports, and isn't known: an agent has taken it over whose memory is lost, or can't be read.
+/// Nobody else would give it back; and once no table has its service, nobody takes what the kernel gives to these sockets.
+fn unknown(known: &[Taken], list: &ListenForm) -> Vec<Taken> {
+    let mut found = BTreeMap::<(u16, AddressKind), (Vec<IpAddr>, Vec<IpAddr>)>::new();
+    for AddressForm { kind, address } in list.listen.iter().filter(|form| form.kind != AddressKind::Udp) {
+        let (port, is_lent) = (address.port(), list.lent.contains(address));
+        let is_known = known.iter().any(|taken| taken.is_by_socket() && taken.port == port);
+        if is_known || !(is_lent || list.joined.contains(address)) {
+            continue;
+        }
+        let (of, lent) = found.entry((port, *kind)).or_default();
+        of.push(address.ip());
+        lent.extend(is_lent.then_some(address.ip()));
+    }
+    let taken = |((port, kind), (of, lent))| {
+        let (by, phase) = (By::Socket, Phase::Taken);
+        Taken { port, kind, by, of, lent, at: port, phase }
+    };
+    found.into_iter().map(taken).collect()
 }
 
 /// Whether calls of a service to a port would come back there, as far as its targets say.

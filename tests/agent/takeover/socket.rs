@@ -396,6 +396,33 @@ async fn what_was_about_to_be_given_back_stays_where_it_is_wanted_again() {
     assert_eq!(world.kept()[0]["phase"], "taken");
 }
 
+/// Else the proxy would have its socket there for good, and nobody accept at it.
+#[tokio::test]
+async fn what_an_agent_has_taken_whose_memory_is_lost_is_kept_while_it_is_wanted_and_given_back_then() {
+    let at = free_address();
+    let other = program(at, "other");
+    let world = World::start(&[]).await;
+    world.apply(&world.takeover(), vec![world.service(at)]).await.unwrap();
+    world.until_it_answers(at, false).await;
+    let before = world.kept();
+    std::fs::remove_file(&world.file).unwrap();
+    let takeover = world.takeover();
+    assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(at.port())]);
+    assert_eq!(world.kept(), before);
+    drop(takeover);
+
+    std::fs::write(&world.file, "{").unwrap();
+    other.lets_go().await;
+    let takeover = world.takeover();
+    let waits = world.apply(&takeover, Vec::new()).await.unwrap_err();
+    assert_eq!(waits.kind, TroubleKind::Waits, "{}", waits.text);
+    assert_eq!(answered(at).await, MANY);
+    let _other = program(at, "other");
+    world.apply(&takeover, Vec::new()).await.unwrap();
+    assert_eq!((answered(at).await, world.listened().await.list.listen.len()), (0, 0));
+    until("it is forgotten", async || world.kept() == json!([])).await;
+}
+
 #[tokio::test]
 async fn a_port_that_can_not_be_taken_by_a_socket_is_refused_with_what_to_do() {
     let (shared, alone) = (free_address(), free_address());
