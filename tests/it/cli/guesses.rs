@@ -41,7 +41,7 @@ fn guesses_that_people_of_other_tools_make_are_answered() {
     let mut seen = String::new();
     for (behind, words) in [
         ("", "history logs list get describe delete ps top undo submit approve"),
-        ("release", "get describe delete history logs undo ls cancel"),
+        ("release", "get describe delete history log revert ls cancel"),
         ("children", "get describe delete rm logs"),
         ("router", "get describe"),
         ("agent", "list ps get"),
@@ -56,22 +56,22 @@ fn guesses_that_people_of_other_tools_make_are_answered() {
     }
     insta::assert_snapshot!(seen, @r"
     history: that is choirmaster audit or choirmaster release list
-    logs: that is choirmaster agent logs FUNCTION, choirmaster release show RELEASE --results or choirmaster audit
+    logs: that is choirmaster agent logs, choirmaster release logs RELEASE or choirmaster audit
     list: that is choirmaster release list, choirmaster children list, choirmaster router list or choirmaster service list
     get: that is choirmaster release list, choirmaster release show RELEASE, choirmaster children list or choirmaster children show CHILD
     describe: that is choirmaster release show RELEASE, choirmaster children show CHILD, choirmaster router show ROUTER or choirmaster service show SERVICE
     delete: that is choirmaster release abort RELEASE, choirmaster children forget CHILD, choirmaster service retire SERVICE or choirmaster workflow stop NAME
     ps: that is choirmaster deployments, choirmaster agent status or choirmaster workflow list
     top: that is choirmaster status, choirmaster release watch RELEASE or choirmaster agent status
-    undo: that is choirmaster release abort RELEASE or choirmaster agent undo
+    undo: that is choirmaster release rollback RELEASE or choirmaster agent rollback FUNCTION
     submit: that is choirmaster release submit FILE|DIR
     approve: that is choirmaster release approve RELEASE
     release get: that is choirmaster release list or choirmaster release show RELEASE
     release describe: that is choirmaster release show RELEASE
     release delete: that is choirmaster release abort RELEASE
     release history: that is choirmaster audit --release RELEASE or choirmaster release list
-    release logs: that is choirmaster release show RELEASE --results or choirmaster agent logs FUNCTION
-    release undo: that is choirmaster release abort RELEASE or choirmaster agent undo
+    release log: that is choirmaster release logs RELEASE or choirmaster release show RELEASE --results
+    release revert: that is choirmaster release rollback RELEASE or choirmaster release abort RELEASE
     release ls: that is choirmaster release list
     release cancel: that is choirmaster release abort RELEASE
     children get: that is choirmaster children list or choirmaster children show CHILD
