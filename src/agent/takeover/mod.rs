@@ -281,7 +281,8 @@ impl Takeover {
         {
             self.of.retreat("the proxy doesn't mark its own calls").await;
         }
-        self.of.can_have_rules() && self.of.differs.load(Ordering::SeqCst)
+        let has_to_go = !self.of.settings.sockets && !self.of.taken_by_socket().is_empty();
+        has_to_go || (self.of.can_have_rules() && self.of.differs.load(Ordering::SeqCst))
     }
 
     /// No proxy answers: once that has been so for a moment, callers get whoever has their port.
@@ -380,7 +381,8 @@ impl Inner {
     /// Ports of which calls come by a socket.
     fn taken_by_socket(&self) -> Vec<u16> {
         let taken = lock(&self.taken);
-        let of_socket = taken.iter().filter(|taken| taken.is_by_socket() && taken.phase == Phase::Taken);
+        // Also those of which it wasn't noted that their table came: it may have come before whoever told it was killed.
+        let of_socket = taken.iter().filter(|taken| taken.is_by_socket() && taken.goes_on());
         of_socket.map(|taken| taken.port).collect()
     }
 

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,7 +18,7 @@ use agent::{
         Answer, Ground, Takeover,
         left_over::LeftOver,
         machine::Machine,
-        nft::{Found, Redirects},
+        nft::{Found, Redirects, sent},
     },
 };
 use model::traffic::{Listen, OpenPorts, Protocol, Socket};
@@ -52,58 +52,76 @@ use crate::{
 /// Enough calls for the kernel to give each of two sockets some.
 const MANY: usize = 64;
 
-/// This machine, on which no rule is ever asked for.
+/// Rules as they are in force; none: nothing is left.
+type Rules = Arc<Mutex<Option<Redirects>>>;
+
+/// This machine, whose rules are a list; without one none is ever asked for.
 #[derive(Debug)]
-struct NoRules(Machine);
+struct Mixed {
+    machine: Machine,
+    rules: Option<Rules>,
+}
 
-impl Ground for NoRules {
-    fn hold(&self) -> Result<(), Trouble> {
-        unreachable!("nothing is taken over by rules")
+impl Mixed {
+    fn new(rules: Option<&Rules>) -> Box<Self> {
+        Box::new(Self { machine: Machine::new("nft".into()), rules: rules.cloned() })
     }
 
-    fn is_anothers(&self) -> bool {
-        unreachable!("nothing is taken over by rules")
-    }
-
-    fn look(&self) -> Answer<'_, Result<Found, Trouble>> {
-        unreachable!("nothing is taken over by rules")
-    }
-
-    fn take<'a>(&'a self, _: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
-        unreachable!("nothing is taken over by rules")
-    }
-
-    fn give_back(&self) -> Answer<'_, Result<(), Trouble>> {
-        unreachable!("nothing is taken over by rules")
-    }
-
-    fn forget_flows(&self, _: Option<u16>) {
-        unreachable!("nothing is taken over by rules")
-    }
-
-    fn listeners(&self, socket: Socket) -> Vec<IpAddr> {
-        self.0.listeners(socket)
-    }
-
-    fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
-        self.0.beside(port)
-    }
-
-    fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
-        self.0.addresses(port, of)
-    }
-
-    fn is_free(&self, socket: Socket, of: &[IpAddr]) -> bool {
-        self.0.is_free(socket, of)
-    }
-
-    fn settles_in(&self) -> Duration {
-        self.0.settles_in()
+    fn rules(&self) -> MutexGuard<'_, Option<Redirects>> {
+        self.rules.as_ref().expect("nothing is taken over by rules").lock().unwrap()
     }
 }
 
-fn no_rules() -> Box<dyn Ground> {
-    Box::new(NoRules(Machine::new("nft".into())))
+impl Ground for Mixed {
+    fn hold(&self) -> Result<(), Trouble> {
+        drop(self.rules());
+        Ok(())
+    }
+
+    fn is_anothers(&self) -> bool {
+        drop(self.rules());
+        false
+    }
+
+    fn look(&self) -> Answer<'_, Result<Found, Trouble>> {
+        let rules = self.rules().clone();
+        let sent = rules.as_ref().map(sent).unwrap_or_default();
+        Box::pin(async move { Ok(Found { is_there: rules.is_some(), is_as_put: true, sent }) })
+    }
+
+    fn take<'a>(&'a self, all: &'a Redirects) -> Answer<'a, Result<(), Trouble>> {
+        *self.rules() = Some(all.clone());
+        Box::pin(async { Ok(()) })
+    }
+
+    fn give_back(&self) -> Answer<'_, Result<(), Trouble>> {
+        *self.rules() = None;
+        Box::pin(async { Ok(()) })
+    }
+
+    fn forget_flows(&self, _: Option<u16>) {
+        unreachable!("nothing of UDP is taken over")
+    }
+
+    fn listeners(&self, socket: Socket) -> Vec<IpAddr> {
+        self.machine.listeners(socket)
+    }
+
+    fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
+        self.machine.beside(port)
+    }
+
+    fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
+        self.machine.addresses(port, of)
+    }
+
+    fn is_free(&self, socket: Socket, of: &[IpAddr]) -> bool {
+        self.machine.is_free(socket, of)
+    }
+
+    fn settles_in(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A proxy, a version to which it leads, and what is taken over for it.
@@ -127,8 +145,13 @@ impl Drop for World {
 impl World {
     /// With these sockets lent to the proxy.
     async fn start(lent: &[&TcpListener]) -> Self {
+        Self::marking(None, lent).await
+    }
+
+    /// The same of a proxy that marks its own calls.
+    async fn marking(mark: Option<u32>, lent: &[&TcpListener]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let proxy = Proxy::start(2, Limits::default()).unwrap();
+        let proxy = Proxy::start(2, Limits { mark, ..Limits::default() }).unwrap();
         let state = folder.path().join("proxy");
         let handler = Arc::new(ControlHandler::new(proxy, &state, Vec::new(), "0.0.0-test").unwrap());
         let lent = lent.iter().map(|socket| socket.try_clone().unwrap()).collect();
@@ -149,24 +172,23 @@ impl World {
         }
     }
 
-    fn settings(&self) -> TakeoverSettings {
-        TakeoverSettings {
-            sockets: true,
-            nftables: false,
-            program: "nft".into(),
-            ports: range(9),
-            file: self.file.clone(),
-        }
+    fn settings(&self, sockets: bool, nftables: bool) -> TakeoverSettings {
+        let (program, ports, file) = ("nft".into(), range(9), self.file.clone());
+        TakeoverSettings { sockets, nftables, program, ports, file }
     }
 
     /// An agent's, from what is on disk.
     fn takeover(&self) -> Takeover {
-        Takeover::start_on(self.settings(), self.client.clone(), no_rules())
+        self.takeover_by(true, false, None)
+    }
+
+    fn takeover_by(&self, sockets: bool, nftables: bool, rules: Option<&Rules>) -> Takeover {
+        Takeover::start_on(self.settings(sockets, nftables), self.client.clone(), Mixed::new(rules))
     }
 
     /// What an agent that has ended has left in force.
     async fn left_over(&self) -> LeftOver {
-        LeftOver::find_on(&self.settings(), no_rules()).await.unwrap().unwrap()
+        LeftOver::find_on(&self.settings(true, false), Mixed::new(None)).await.unwrap().unwrap()
     }
 
     async fn status(&self) -> Status {
@@ -497,4 +519,38 @@ async fn whoever_ends_all_learns_where_nobody_may_answer_and_the_next_agent_goes
     let takeover = world.takeover();
     assert_eq!(world.apply(&takeover, vec![world.service(at)]).await.unwrap(), [Some(port)]);
     assert_eq!(world.listened().await.list.joined, [at]);
+}
+
+/// As an agent is killed then: its table is the right one, so it isn't told again.
+#[tokio::test]
+async fn a_port_is_shared_also_where_it_was_not_noted_that_its_table_came() {
+    let at = free_address();
+    let _other = program(at, "other");
+    let world = World::start(&[]).await;
+    let placed = world.takeover().before_table(vec![world.service(at)], &[]).await.unwrap();
+    world.put_table(&placed).await;
+    world.until_it_answers(at, false).await;
+    assert_eq!(world.kept()[0]["phase"], "opening");
+    assert_eq!(world.takeover().shared_ports(), BTreeSet::from([at.port()]));
+}
+
+#[tokio::test]
+async fn who_may_not_any_more_gives_everything_back_once_somebody_else_takes_calls() {
+    let at = free_address();
+    let other = program(at, "other");
+    let world = World::start(&[]).await;
+    world.apply(&world.takeover(), vec![world.service(at)]).await.unwrap();
+    world.until_it_answers(at, false).await;
+    other.lets_go().await;
+    let takeover = world.takeover_by(false, false, None);
+    let status = world.status().await;
+    assert!(takeover.differs(&status).await, "or nobody would tell the table again");
+    let waits = takeover.before_table(vec![world.service(at)], &[]).await.unwrap_err();
+    assert_eq!(waits.kind, TroubleKind::Waits);
+    assert!(takeover.differs(&status).await);
+    let _other = program(at, "other");
+    let placed = takeover.before_table(vec![world.service(at)], &[]).await.unwrap();
+    assert_eq!(placed[0].listens[0].at, None);
+    assert!(world.listened().await.list.listen.is_empty());
+    assert!(!takeover.differs(&status).await);
 }
