@@ -15,6 +15,7 @@ use proxy::{
     nftables::{self, NftError, TABLE},
     shared::{listening, socket::can_join},
 };
+use sysinfo::{NetworkData, Networks};
 
 use super::{
     Answer, Ground,
@@ -153,6 +154,20 @@ impl Ground for Machine {
             (at, all.collect())
         };
         asked.map(each).collect()
+    }
+
+    fn own_of(&self, addresses: &[IpAddr]) -> Vec<IpAddr> {
+        match Networks::new_with_refreshed_list() {
+            Ok(networks) => {
+                let own = networks.values().flat_map(NetworkData::ip_networks);
+                let own = own.map(|network| network.addr.to_canonical());
+                own.filter(|address| addresses.contains(address)).collect()
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the addresses of this machine can't be read");
+                Vec::new()
+            }
+        }
     }
 
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {

@@ -27,8 +27,8 @@
 //!
 //! What would go wrong otherwise, by a socket:
 //!
-//! - *The target of the version that serves is the port itself.* The proxy's calls come back to it, as often as the kernel gives them to
-//!   it: so such a service goes by rules, or not at all.
+//! - *The target of the version that serves is the port itself*, by whatever address of this machine. The proxy's calls come back to it, as
+//!   often as the kernel gives them to it: so such a service goes by rules, or not at all.
 //! - *The proxy lets go since the table has no service any more*, and the other program was ended: nobody is there.
 //! - *Who asks whether that is back does so less and less often*, as what failed is tried again: somebody who starts it again waits for
 //!   half a minute, and so do all who deprecate a canary.
@@ -135,6 +135,9 @@ pub trait Ground: fmt::Debug + Send + Sync + 'static {
 
     /// The addresses at which programs listen at each port of TCP, or at this one, and whether the proxy can listen there beside them.
     fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>>;
+
+    /// Those of these that are addresses of this machine, as far as that is known.
+    fn own_of(&self, addresses: &[IpAddr]) -> Vec<IpAddr>;
 
     /// Where the proxy is to listen, so that callers of these addresses can be sent to this port.
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr>;

@@ -16,7 +16,7 @@ use proxy::{
     form::{AddressForm, AddressKind, ListenForm, ServiceForm},
 };
 use tokio::time::sleep_until;
-use traffic::desired::Service;
+use traffic::desired::{Host, Service, Target};
 
 use super::{
     Inner,
@@ -118,40 +118,61 @@ impl Inner {
         status: &Status,
     ) -> Result<Vec<(Listen, Way)>, Trouble> {
         let (own, metrics) = (self.own_ports(status), ports_of(&status.metrics));
+        let (shares, marks) = (self.settings.sockets && status.lent.is_some(), status.marks);
+        let own_targets = self.own_targets(services).await?;
         let mut wanted = Vec::new();
         for service in services {
             for listen in &service.listens {
-                let is_own = own.iter().any(|open| open.take(listen));
-                let sockets = if is_own { None } else { self.sockets_at(status, listen.port).await? };
-                let is_target = is_target(service, listen);
+                if own.iter().any(|open| open.take(listen)) {
+                    continue;
+                }
+                let is_target = is_target(service, listen, &own_targets);
+                let goes_on = taken.iter().find(|taken| taken.is_for(listen));
+                if let Some(taken) = goes_on.filter(|taken| taken.is_by_socket() && shares && !is_target) {
+                    // Whoever listens there by now, besides.
+                    let joined = taken.of.iter().filter(|address| !taken.lent.contains(address));
+                    let (lent, joined) = (taken.lent.clone(), joined.copied().collect());
+                    wanted.push((listen.clone(), Way::Socket { lent, joined }));
+                    continue;
+                }
+                // What is sent by rules stays so, and who listens there needn't be read.
+                let stays = goes_on.is_some_and(Taken::is_by_rules) && self.settings.nftables && marks;
+                let sockets = if stays { None } else { self.sockets_at(status, listen.port).await? };
                 let facts = Facts {
                     own: &own,
                     metrics: &metrics,
                     sockets: sockets.as_ref(),
                     is_allowed: self.settings.nftables,
-                    marks: status.marks,
+                    marks,
                     is_target,
                 };
-                let goes_on = taken.iter().find(|taken| taken.is_by_socket() && taken.is_for(listen));
-                match (way(listen, facts), goes_on) {
-                    (Ok(Way::Own), _) => {}
-                    // Whoever listens there by now, besides.
-                    (_, Some(taken)) if sockets.is_some() && !is_target => {
-                        let joined = taken.of.iter().filter(|address| !taken.lent.contains(address));
-                        let (lent, joined) = (taken.lent.clone(), joined.copied().collect());
-                        wanted.push((listen.clone(), Way::Socket { lent, joined }));
-                    }
-                    (Ok(way), _) => wanted.push((listen.clone(), way)),
+                match way(listen, facts) {
+                    Ok(way) => wanted.push((listen.clone(), way)),
                     // Then the proxy refuses the table itself, as ever.
-                    (Err(_), _) if !self.settings.nftables && !self.settings.sockets => {}
-                    (Err(_), _) if !self.settings.nftables && status.lent.is_none() => {
+                    Err(_) if !self.settings.nftables && !self.settings.sockets => {}
+                    Err(_) if !self.settings.nftables && status.lent.is_none() => {
                         return Err(Trouble::refused(not_taken(listen.port, UNSHARED)));
                     }
-                    (Err(why), _) => return Err(Trouble::refused(why)),
+                    Err(why) => return Err(Trouble::refused(why)),
                 }
             }
         }
         Ok(wanted)
+    }
+
+    /// The addresses of this machine at which targets are.
+    async fn own_targets(&self, services: &[Service]) -> Result<Vec<IpAddr>, Trouble> {
+        let targets = services.iter().flat_map(|service| &service.variations);
+        let targets = targets.flat_map(|variation| &variation.targets);
+        let address = |target: &Target| match target.host {
+            Host::Address(address) => Some(address),
+            Host::Name(_) => None,
+        };
+        let addresses: Vec<IpAddr> = targets.filter_map(address).collect();
+        if addresses.is_empty() || !self.settings.sockets {
+            return Ok(Vec::new());
+        }
+        self.apart(move |ground| ground.own_of(&addresses)).await
     }
 
     /// What is to become of what is taken over, and what is to be.
@@ -163,8 +184,7 @@ impl Inner {
         told: &[ServiceForm],
     ) -> Result<(), Trouble> {
         for taken in all.iter_mut().filter(|taken| taken.goes_on()) {
-            // What is sent by rules stays so; what comes by a socket doesn't where it can't any more.
-            let fits = |way: &Way| taken.is_by_rules() || matches!(way, Way::Socket { .. });
+            let fits = |way: &Way| matches!(way, Way::Socket { .. }) == taken.is_by_socket();
             let is_wanted = wanted.iter().any(|(listen, way)| taken.is_for(listen) && fits(way))
                 || told.iter().any(|form| taken.is_told_of(form));
             if !is_wanted {
@@ -345,8 +365,11 @@ fn unknown(known: &[Taken], list: &ListenForm) -> Vec<Taken> {
     found.into_iter().map(taken).collect()
 }
 
-/// Whether calls of a service to a port would come back there, as far as its targets say.
-fn is_target(service: &Service, listen: &Listen) -> bool {
+/// Whether calls of a service to a port would come back there, as far as its targets say. `own`: addresses of this machine.
+fn is_target(service: &Service, listen: &Listen, own: &[IpAddr]) -> bool {
+    let is_own = |host: &Host| {
+        host.is_this_machine() || matches!(host, Host::Address(address) if own.contains(address))
+    };
     let mut targets = service.variations.iter().flat_map(|variation| &variation.targets);
-    targets.any(|target| target.port == listen.port && target.host.is_this_machine())
+    targets.any(|target| target.port == listen.port && is_own(&target.host))
 }

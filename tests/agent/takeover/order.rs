@@ -134,6 +134,10 @@ impl Ground for List {
         BTreeMap::new()
     }
 
+    fn own_of(&self, _: &[IpAddr]) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
         if of.is_empty() {
             return vec![(Ipv4Addr::LOCALHOST, port).into()];

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -54,6 +54,9 @@ const MANY: usize = 64;
 
 /// Rules as they are in force; none: nothing is left.
 type Rules = Arc<Mutex<Option<Redirects>>>;
+
+/// An address of this machine, to whoever asks there.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
 
 /// This machine, whose rules are a list; without one none is ever asked for.
 #[derive(Debug)]
@@ -109,6 +112,10 @@ impl Ground for Mixed {
 
     fn beside(&self, port: Option<u16>) -> BTreeMap<u16, Vec<(IpAddr, bool)>> {
         self.machine.beside(port)
+    }
+
+    fn own_of(&self, addresses: &[IpAddr]) -> Vec<IpAddr> {
+        addresses.iter().copied().filter(|address| *address == OWN).collect()
     }
 
     fn addresses(&self, port: u16, of: &[IpAddr]) -> Vec<SocketAddr> {
@@ -460,6 +467,11 @@ async fn a_port_that_can_not_be_taken_by_a_socket_is_refused_with_what_to_do() {
             service(Listen::new(shared.port(), Protocol::Http), shared),
             "name that as its target",
         ),
+        (
+            "the same by another address of this machine",
+            service(Listen::new(shared.port(), Protocol::Http), (OWN, shared.port()).into()),
+            "name that as its target",
+        ),
         ("datagrams", service(Listen::new(shared.port(), Protocol::Udp), world.target), "it is one of UDP"),
     ] {
         let refused = takeover.before_table(vec![service], &[]).await.unwrap_err();
@@ -469,6 +481,8 @@ async fn a_port_that_can_not_be_taken_by_a_socket_is_refused_with_what_to_do() {
     assert!(world.listened().await.list.listen.is_empty());
     // Nothing is held up by what came to nothing.
     world.apply(&takeover, vec![world.service(shared)]).await.unwrap();
+    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+    assert_eq!(Machine::new("nft".into()).own_of(&[OWN, here]), [here]);
 }
 
 /// As after a restart of the proxy and of the other program, which shares its port no more.
@@ -553,4 +567,25 @@ async fn who_may_not_any_more_gives_everything_back_once_somebody_else_takes_cal
     assert_eq!(placed[0].listens[0].at, None);
     assert!(world.listened().await.list.listen.is_empty());
     assert!(!takeover.differs(&status).await);
+}
+
+#[tokio::test]
+async fn what_is_taken_by_rules_is_taken_by_a_socket_once_there_are_to_be_no_rules() {
+    let at = free_address();
+    let _other = program(at, "other");
+    let world = World::marking(Some(1), &[]).await;
+    let rules = Rules::default();
+    let sent_to = async |takeover: &Takeover| {
+        let placed = world.apply(takeover, vec![world.service(at)]).await.unwrap()[0].unwrap();
+        let sent = rules.lock().unwrap().as_ref().map(sent).unwrap_or_default();
+        (placed, sent.into_values().collect::<Vec<_>>())
+    };
+    let (placed, sent) = sent_to(&world.takeover_by(false, true, Some(&rules))).await;
+    assert_eq!((placed != at.port(), sent), (true, vec![placed]));
+    // As long as there may be, it stays so.
+    assert_eq!(sent_to(&world.takeover_by(true, true, Some(&rules))).await, (placed, vec![placed]));
+    let takeover = world.takeover_by(true, false, Some(&rules));
+    assert_eq!(sent_to(&takeover).await, (at.port(), Vec::new()));
+    assert_eq!(world.listened().await.list.joined, [at]);
+    until("no rule is left", async || rules.lock().unwrap().is_none()).await;
 }
