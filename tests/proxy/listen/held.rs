@@ -614,7 +614,8 @@ async fn shared_ports_are_served_over_upgrades_and_kills_of_either_process_and_o
     let program = Program::beside(joined, |stream: TcpStream| async move { drop(stream) });
     held.open(2, &[]).await;
     let _caller = TcpStream::connect(lent).await.unwrap();
-    socket.accept().unwrap();
+    // It may be on the way still.
+    wait_until(async || socket.accept().is_ok()).await;
     assert!(!is_refused(joined).await);
     program.lets_go().await;
     assert!(is_refused(joined).await);
