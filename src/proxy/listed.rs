@@ -11,6 +11,7 @@
 
 use std::{
     fs, io,
+    net::TcpListener,
     path::{Path, PathBuf},
 };
 
@@ -93,6 +94,17 @@ impl Listed {
     /// All sockets that there are but for those of the configuration.
     pub(crate) fn held(&self) -> impl Iterator<Item = &Open> + Clone {
         self.open.iter().chain(self.lent.iter().flatten())
+    }
+
+    /// Those of the proxy's own beside other programs.
+    pub(crate) fn joined(&self) -> impl Iterator<Item = &TcpListener> {
+        let is_joined = move |open: &&Open| {
+            open.listen().is_some_and(|listen| listens::sharing(&self.form, listen) == Sharing::Joined)
+        };
+        self.open.iter().filter(is_joined).filter_map(|open| match &open.socket {
+            Socket::Tcp(socket) => Some(socket),
+            Socket::Udp(_) => None,
+        })
     }
 
     /// Whether anything of the list isn't open.

@@ -7,7 +7,8 @@
 //! 3. The end of the supervisor ends nothing else. The next one takes the sockets from the process that serves, and has another one
 //!    take over from that, so that its own settings hold.
 //! 4. Calls come here from ports that others have only while somebody takes them: the rules that send them here go with the last process
-//!    that does, unless another one is there at once.
+//!    that does, unless another one is there at once. Where it is listened beside another program, that ends once nobody could be started for
+//!    a while.
 //! 5. It is listened on the addresses of the configuration and of the list that was put in force last, and on no others.
 //! 6. Which sockets are lent is what whoever starts a supervisor lends; it has them until it ends, also as another program.
 
@@ -57,6 +58,8 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// The rest before a process is started again, after so many early ends in a row: none after the first two.
 const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(5);
+/// Before so long a one callers whom other programs take as well wait no more.
+const LONG_REST: Duration = Duration::from_secs(1);
 
 /// Told once calls are served, each time by another process, with the addresses.
 pub type Serving = Box<dyn Fn(&[Listen]) + Send + Sync>;
@@ -434,6 +437,9 @@ impl Holder {
         self.start_at = Some(Instant::now() + rest);
         if !rest.is_zero() {
             self.send_none_here(false).await;
+        }
+        if rest >= LONG_REST {
+            self.leave_to_others().await;
         }
     }
 

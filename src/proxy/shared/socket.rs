@@ -57,11 +57,16 @@ pub(crate) fn listen(socket: &TcpListener, at: SocketAddr, backlog: i32) -> io::
         return Ok(());
     }
     // Nobody is to come to the other port.
-    rustix::net::shutdown(socket, Shutdown::Read)?;
+    end(socket)?;
     Err(io::Error::other(
         "another program has ended listening there, and the socket has lost its port, which it was given as any free one: name the \
          port where the socket is made",
     ))
+}
+
+/// Ends listening, for all who have the socket, which stays bound; what waits is reset.
+pub(crate) fn end(socket: &TcpListener) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, Shutdown::Read)?)
 }
 
 pub(crate) fn is_listening(socket: &TcpListener) -> bool {

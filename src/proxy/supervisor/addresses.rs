@@ -5,9 +5,9 @@
 //! the supervisor is renewed, no list is taken: the one that comes has the sockets that there were. What a process wasn't told it is told
 //! later, be that after its start, after an upgrade that failed, or because it could not be told before.
 
-use std::{os::fd::BorrowedFd, time::Duration};
+use std::{net::TcpListener, os::fd::BorrowedFd, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
     Holder, Process,
@@ -18,6 +18,7 @@ use crate::{
     handover::Word,
     listed::Change,
     listens::ListenFault,
+    shared::{listening, socket},
     sockets::{SocketName, Sockets},
 };
 
@@ -118,6 +119,24 @@ impl Holder {
         } else {
             self.open_missing(false);
             self.tell_addresses().await;
+        }
+    }
+
+    /// Listens no more where another program listens as well: for long nobody serves here. What waits is reset, since nobody comes for it.
+    /// Whoever serves next listens again.
+    pub(super) async fn leave_to_others(&self) {
+        let joined: Vec<&TcpListener> =
+            self.listed.joined().filter(|socket| socket::is_listening(socket)).collect();
+        if joined.is_empty() {
+            return;
+        }
+        let Ok(Ok(listed)) = spawn_blocking(|| listening::text(false)).await else { return };
+        let own: Vec<u64> = joined.iter().filter_map(|socket| socket::inode(socket).ok()).collect();
+        for socket in joined {
+            let Ok(at) = socket.local_addr() else { continue };
+            if listening::is_taken_beside(&listed, at, &own) == Some(true) && socket::end(socket).is_ok() {
+                tracing::warn!(%at, "callers are left to the other program that listens there, until a process serves");
+            }
         }
     }
 

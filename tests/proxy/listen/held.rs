@@ -28,7 +28,7 @@ use crate::{
     ports::free_address,
     reuse_port::Program,
     tls::{Authority, client, dial, write},
-    world::{Peer, Scripted, field},
+    world::{Peer, Scripted, field, read_head},
 };
 
 /// A call of the service of the tests.
@@ -619,5 +619,49 @@ async fn shared_ports_are_served_over_upgrades_and_kills_of_either_process_and_o
     assert!(!is_refused(joined).await);
     program.lets_go().await;
     assert!(is_refused(joined).await);
+    held.stop().await;
+}
+
+async fn answer(mut stream: TcpStream) {
+    while read_head(&mut stream).await.is_some() {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_are_left_to_another_program_at_the_port_while_no_process_can_be_started() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(SHARES), "").unwrap();
+    let held = Held::start_in(folder).await;
+    let at = free_address();
+    let mut addresses = list(1, &[("http", at)]);
+    addresses["joined"] = json!([at]);
+    put(&held.client, &addresses).await.unwrap();
+    let version = Counting::start().await;
+    let variations = json!([{"name": "base", "targets": [version.at.to_string()]}]);
+    let form = table(1, [json!({"ports": [at.port()], "variations": variations})]);
+    let form = serde_json::to_vec(&form).unwrap();
+    let _: Applied = held.client.put("/table", form.into()).await.unwrap();
+    wait_until(async || is_served(at).await).await;
+
+    let _program = Program::beside(at, answer);
+    held.break_program(Some(Broken::AtOnce));
+    kill(held.status().await.pid);
+    // What comes to the proxy's own socket waits until then.
+    let are_all_answered = async || {
+        for _ in 0..64 {
+            if !is_served(at).await {
+                return false;
+            }
+        }
+        true
+    };
+    wait_until(async || are_all_answered().await).await;
+    let before = version.answered();
+    assert!(are_all_answered().await);
+    assert_eq!(version.answered(), before, "by the other program");
+
+    held.break_program(None);
+    wait_until(async || is_served(at).await && version.answered() > before).await;
     held.stop().await;
 }
