@@ -13,8 +13,9 @@ use crate::cli::{
 /// End the agent; with --all also the proxy beside it and all functions, so that nothing runs any more
 ///
 /// Without --all the proxy and the functions go on serving. With it calls to ports of others are given back first (it is said where no other
-/// program is known to take them), the proxy takes nothing more and gets up to 90 s to end what it has, and functions and their control groups end last. Nothing of another folder is touched.
-/// Whatever has ended already is passed over, so it may be said again. What was served stays in the folder: the agent serves it again once it is started.
+/// program is known to take them), the proxy takes nothing more and gets up to 90 s to end what it has, and functions and their control groups
+/// end last. Nothing of another folder is touched. Whatever has ended already is passed over, so it may be said again. What was served stays in
+/// the folder: the agent serves it again once it is started.
 ///
 /// An agent that systemd runs is started again by it: `systemctl stop choirmaster-agent choirmaster-proxy` comes first, and then this ends
 /// what is left.
