@@ -18,6 +18,9 @@ use super::{
 };
 use model::{ReleaseId, TENANT_LABEL};
 
+/// A stage that lasts for so long goes on until somebody ends it.
+const UNTIL_ENDED: Duration = Duration::from_hours(365 * 24);
+
 /// A validated release strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Strategy {
@@ -157,12 +160,13 @@ impl Stage {
         if tried.is_empty() { (1..self.shares.len().max(2)).collect() } else { tried }
     }
 
-    /// How long it lasts at least.
+    /// How long it lasts at least; one that goes on until somebody ends it may end at any time.
     pub(super) fn least_duration(&self) -> Duration {
         let judged = self.analysis.as_ref().filter(|analysis| !analysis.early_pass);
         let judged =
             judged.and_then(|analysis| Some(analysis.initial_delay.saturating_add(analysis.duration?)));
-        self.min_duration.max(judged.unwrap_or_default())
+        let least = self.min_duration.max(judged.unwrap_or_default());
+        if least < UNTIL_ENDED { least } else { Duration::ZERO }
     }
 
     /// The same stage with another share for the one variation beside the stable one, in units of 0.01 %. `None`: it doesn't share calls among

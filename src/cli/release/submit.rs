@@ -216,7 +216,7 @@ fn text_of(submitted: &Submitted, source: &Source, no_start: bool) -> String {
         text.push_str("  --again submits it once more, under another id\n");
     }
     text.extend(progress::at_least(*least_ms).filter(|_| *created).map(|least| {
-        format!("  it takes {least}: so long its stages, waves and soaks last, beside calls and approvals\n")
+        format!("  it takes {least} for its stages, waves and soaks; calls and approvals come on top\n")
     }));
     let above = forwarded_to.as_ref().map(|to| show::one_line(to));
     if let Some(to) = &above {

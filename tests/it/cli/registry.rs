@@ -196,9 +196,11 @@ async fn a_release_of_a_service_reads_as_one() {
     insta::assert_snapshot!(seen.replace(&id[..8], "ID"), @r##"
     $ release submit . --dry-run
     checkout-42 would be released: 1 child takes part
+      it takes at least 25m 0s for its stages, waves and soaks; calls and approvals come on top
     (0)
     $ release submit release.yml --no-start
     checkout-42 is submitted: 1 child takes part
+      it takes at least 25m 0s for its stages, waves and soaks; calls and approvals come on top
       it is not started: choirmaster release resume checkout-42
       choirmaster release watch checkout-42 shows how it goes
     (0)
@@ -212,6 +214,7 @@ async fn a_release_of_a_service_reads_as_one() {
       waits for    is submitted but not started: `choirmaster release resume` starts it
       changes      service checkout
       tag          0-1-4
+      takes        at least 25m 0s
       children     0
 
     STAGE  TYPE     CHANGES           NEW             CHILDREN

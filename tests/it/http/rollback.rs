@@ -47,7 +47,7 @@ async fn what_ran_before_is_shown_submitted_once_and_rolled_out() {
 
     let plan = roll_back(&world, "a", "?dry_run=true").await;
     assert_eq!((plan.status, plan.header("location")), (200, ""));
-    insta::assert_snapshot!(plan.text(), @r#"{"id":"a-rollback","created":true,"dry_run":true,"participants":1,"excluded":{},"waits_for":[],"warnings":[],"rollback_of":"a","puts_back":[{"name":"sieve","from":"fns/sieve_new","to":"fns/sieve_base"}],"staged":false}"#);
+    insta::assert_snapshot!(plan.text(), @r#"{"id":"a-rollback","created":true,"dry_run":true,"participants":1,"least_ms":0,"excluded":{},"waits_for":[],"warnings":[],"rollback_of":"a","puts_back":[{"name":"sieve","from":"fns/sieve_new","to":"fns/sieve_base"}],"staged":false}"#);
     assert_eq!(world.get("/api/v1/releases/a-rollback").await.status, 404);
 
     let made = roll_back(&world, "a", "").await;

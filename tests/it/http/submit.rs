@@ -35,7 +35,7 @@ async fn the_same_id_and_content_is_the_same_release_and_another_content_is_refu
     let child = world.child().await;
     let first = world.submit(&strategy("a")).await;
     assert_eq!((first.status, first.header("location")), (201, "/api/v1/releases/a"));
-    insta::assert_snapshot!(first.text(), @r#"{"id":"a","created":true,"dry_run":false,"participants":1,"excluded":{},"waits_for":[],"warnings":[]}"#);
+    insta::assert_snapshot!(first.text(), @r#"{"id":"a","created":true,"dry_run":false,"participants":1,"least_ms":2000,"excluded":{},"waits_for":[],"warnings":[]}"#);
     // Comments and spelling make no difference; the meaning does.
     let again = world.submit(&format!("# a comment\n{}", strategy("a"))).await;
     assert_eq!((again.status, again.json()["created"].as_bool()), (200, Some(false)));
@@ -77,7 +77,7 @@ async fn a_dry_run_says_what_would_happen_and_changes_nothing() {
     world.child().await;
     let before = world.get("/api/v1/audit").await.text();
     let dry = world.submit_to("/release?dry_run=true", &strategy("a")).await;
-    insta::assert_snapshot!(format!("{} {}", dry.status, dry.text()), @r#"200 {"id":"a","created":true,"dry_run":true,"participants":1,"excluded":{},"waits_for":[],"warnings":[]}"#);
+    insta::assert_snapshot!(format!("{} {}", dry.status, dry.text()), @r#"200 {"id":"a","created":true,"dry_run":true,"participants":1,"least_ms":2000,"excluded":{},"waits_for":[],"warnings":[]}"#);
     assert_eq!(dry.header("location"), "");
     assert_eq!(world.get("/api/v1/releases/a").await.status, 404);
     assert_eq!(world.get("/api/v1/audit").await.text(), before);

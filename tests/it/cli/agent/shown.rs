@@ -136,6 +136,8 @@ fn the_help_tells_what_to_begin_with() {
                  can be reached [alias: undo]
       functions  Decide which functions are served before any release of them
       logs       Show what a version of a function wrote, as far as it is kept
+      stop       End the agent; with --all also the proxy beside it and all functions, so that nothing
+                 runs any more
       help       Print this message or the help of the given subcommand(s)
 
     Options:
@@ -212,6 +214,7 @@ fn the_help_tells_what_to_begin_with() {
       choirmaster agent status
       choirmaster agent rollback sieve --why 'customers complain'
       choirmaster agent logs sieve --new
+      choirmaster agent stop --all                            # ends it, its proxy and its functions
     ");
     insta::assert_snapshot!(help(&["agent", "functions", "add", "--help"]), @r"
     Serve a function, or another content of it
