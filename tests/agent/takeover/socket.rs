@@ -66,8 +66,8 @@ struct Mixed {
 }
 
 impl Mixed {
-    fn new(rules: Option<&Rules>) -> Box<Self> {
-        Box::new(Self { machine: Machine::new("nft".into()), rules: rules.cloned() })
+    fn new(rules: Option<&Rules>) -> Self {
+        Self { machine: Machine::new("nft".into()), rules: rules.cloned() }
     }
 
     fn rules(&self) -> MutexGuard<'_, Option<Redirects>> {
@@ -190,12 +190,12 @@ impl World {
     }
 
     fn takeover_by(&self, sockets: bool, nftables: bool, rules: Option<&Rules>) -> Takeover {
-        Takeover::start_on(self.settings(sockets, nftables), self.client.clone(), Mixed::new(rules))
+        Takeover::start_on(self.settings(sockets, nftables), self.client.clone(), Box::new(Mixed::new(rules)))
     }
 
     /// What an agent that has ended has left in force.
     async fn left_over(&self) -> LeftOver {
-        LeftOver::find_on(&self.settings(true, false), Mixed::new(None)).await.unwrap().unwrap()
+        LeftOver::find_on(&self.settings(true, false), Box::new(Mixed::new(None))).await.unwrap().unwrap()
     }
 
     async fn status(&self) -> Status {

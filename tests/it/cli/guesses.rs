@@ -63,7 +63,7 @@ fn guesses_that_people_of_other_tools_make_are_answered() {
     delete: that is choirmaster release abort RELEASE, choirmaster children forget, choirmaster service retire SERVICE or choirmaster workflow stop NAME
     ps: that is choirmaster deployments, choirmaster agent status or choirmaster workflow list
     top: that is choirmaster status, choirmaster release watch RELEASE or choirmaster agent status
-    undo: that is choirmaster release rollback RELEASE or choirmaster agent rollback FUNCTION
+    undo: that is choirmaster release rollback RELEASE or choirmaster agent rollback
     submit: that is choirmaster release submit FILE|DIR
     approve: that is choirmaster release approve RELEASE
     release get: that is choirmaster release list or choirmaster release show RELEASE
