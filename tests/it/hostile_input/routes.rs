@@ -24,7 +24,7 @@ pub const DOOR: (&str, &str) = ("POST", "/join");
 pub const PROBES: [(&str, &str); 2] = [("GET", "/healthz"), ("GET", "/readyz")];
 
 /// Answers without an end.
-pub const ENDLESS: [&str; 2] = ["/events", "/api/v1/map/changes"];
+pub const ENDLESS: [&str; 3] = ["/events", "/api/v1/map/changes", "/api/v1/releases/{id}/map/changes"];
 
 pub fn is_endless(path: &str) -> bool {
     ENDLESS.contains(&path)
