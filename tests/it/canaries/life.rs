@@ -298,6 +298,39 @@ async fn a_canary_that_failed_at_its_router_is_not_adopted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_canary_left_that_failed_at_one_of_its_routers_is_put_back_as_that_of_any_release() {
+    let mut player = start().await;
+    let good = std::mem::take(&mut player.router);
+    player.router = player.polls().await.0;
+    player.polls().await;
+    player.world.submit(&canary(2, "")).await.ok();
+    let bad = std::mem::replace(&mut player.router, good.clone());
+    for router in [&bad, &good] {
+        player.router.clone_from(router);
+        player.begins("checkout-2").await;
+    }
+    player.world.submit(&canary(2, ADOPTED)).await.ok();
+    for router in [&bad, &good] {
+        player.router.clone_from(router);
+        player.reports("checkout-2", "canary", 2, 10).await.ok();
+    }
+    assert!(player.leaves("checkout-2", "canary").await);
+    player.router = bad;
+    player.reports("checkout-2", "canary", 5, 10).await.ok();
+    assert_eq!(state(&player, "checkout-2").await, "Paused");
+    player.world.call("POST", "/api/v1/releases/checkout-2/resume").await.ok();
+    assert_eq!(state(&player, "checkout-2").await, "DoneWithFailures");
+    assert_eq!(registered(&player).await["version"], 1, "it is not adopted");
+    let path = "/api/v1/releases/checkout-2/rollback?dry_run=true";
+    let plan = player.world.post(path, &json!({})).await.ok().json();
+    assert_eq!(
+        plan["puts_back"],
+        json!([{"name": "service/checkout", "from": "canary (127.0.0.1:9111)", "to": "stable (127.0.0.1:9101)"}])
+    );
+    player.world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn annotations_of_a_strategy_hold_up_no_registered_release() {
     let player = start().await;
     let text = "id: plain\nname: plain\nannotations: {registered-release: shop, canary-release: \"0\"}\nservices: [{name: other, ports: \

@@ -150,6 +150,16 @@ async fn what_is_not_over_or_left_nothing_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn annotations_of_a_strategy_make_no_canary_of_it() {
+    let world = World::start().await;
+    let child = world.child().await;
+    world.submit(&format!("{}annotations: {{canary-release: \"0\"}}\n", strategy("a"))).await.ok();
+    world.run(&child, "a").await;
+    roll_back(&world, "a", "?dry_run=true").await.ok();
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn where_what_ran_before_is_gone_it_is_named() {
     let world = World::start().await;
     let child = world.child().await;

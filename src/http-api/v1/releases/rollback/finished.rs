@@ -4,7 +4,6 @@ use axum::http::StatusCode;
 
 use super::super::show;
 use crate::{Context, problem::Problem};
-use canary_releases::marks;
 use domain::release::{
     assignment::ReleaseEvent,
     state::{End, ReleaseState},
@@ -101,22 +100,21 @@ impl Finished {
             {
                 "has left its new version nowhere: there is nothing to put back".to_owned()
             }
-            ReleaseState::Over { end: End::Done | End::DoneWithFailures | End::Untested, .. } => {
-                return self.check_canary();
-            }
+            ReleaseState::Over { end: End::Done, .. } => return self.check_adopted(),
+            // What it was to register then is not registered.
+            ReleaseState::Over { end: End::DoneWithFailures | End::Untested, .. } => return Ok(()),
         };
         refused("wrong-state", why)
     }
 
-    fn check_canary(&self) -> Result<(), Problem> {
-        if marks::digest_of(&self.strategy).is_none() {
-            return Ok(());
-        }
-        let release = self.strategy.annotations.get(marks::RELEASE).map_or("its release", String::as_str);
+    /// Refuses a canary that ended well: what is registered since would not go back with it.
+    fn check_adopted(&self) -> Result<(), Problem> {
+        // Anybody may write the annotations of a canary into a strategy.
+        let Some(adopted) = &self.detail.adopts else { return Ok(()) };
         let detail = format!(
-            "release {} is a canary that was adopted, and {release} is registered with its version since: submit a CanaryRelease of the version \
+            "release {} is a canary that was adopted, and {} is registered with its version since: submit a CanaryRelease of the version \
              before, and adopt it",
-            self.row.id
+            self.row.id, adopted.name
         );
         Err(Problem::new(StatusCode::CONFLICT, "wrong-state", detail))
     }

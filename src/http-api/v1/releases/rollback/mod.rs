@@ -24,8 +24,8 @@
 //!   meant. Counter-example: always `ID-rollback`. After a rollback and a rollback of that, the next one would be found to be there already,
 //!   and nothing would happen.
 //! - **A release that is not over is aborted**: that is faster, and none of its stages is left.
-//! - **A canary has another way back.** What is registered says which version serves since it was adopted, and would go on saying so. What came
-//!   from the manager above is rolled back there: else the two would not agree on what runs.
+//! - **A canary that was adopted has another way back.** What is registered says which version serves since, and would go on saying so. What
+//!   came from the manager above is rolled back there: else the two would not agree on what runs.
 //! - **No approval is waited for**, unless it goes through the stages of the release. Who may abort a release may put back what ran before it.
 
 mod finished;
