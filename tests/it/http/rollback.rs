@@ -84,6 +84,11 @@ async fn a_rollback_is_rolled_back_by_the_same_rules_and_each_has_its_own_id() {
     run_back(&world, &child, "a-rollback-rollback").await;
     assert_eq!(deployed(&world).await.0, "fns/sieve_new");
     let world = world.restart().await;
+    for query in ["?new_id=a-rollback", "?new_id=a-rollback&dry_run=true"] {
+        let taken = roll_back(&world, "a", query).await.problem();
+        let said = "409 /problems/id-taken: release a-rollback is over: name another id for this rollback (new_id, --id)";
+        assert_eq!(taken, said, "{query}");
+    }
     assert_eq!(roll_back(&world, "a", "").await.ok().json()["id"], "a-rollback-2");
     run_back(&world, &child, "a-rollback-2").await;
     assert_eq!(deployed(&world).await, (json!("fns/sieve_base"), json!("a-rollback-2")));

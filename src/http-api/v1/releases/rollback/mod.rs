@@ -40,7 +40,7 @@ use self::finished::Finished;
 use super::{
     act::check_note,
     canary,
-    submit::{self, How, Prepared, placed, submit_prepared},
+    submit::{self, How, NO_PARTICIPANTS, Prepared, placed, submit_prepared},
     upload::Upload,
 };
 use crate::{
@@ -136,10 +136,26 @@ async fn id_of(
             );
             Err(Problem::new(StatusCode::CONFLICT, "conflict", detail))
         }
-        (Some(wanted), _) => Ok(wanted),
+        (Some(wanted), Some(_)) => Ok(wanted),
+        (Some(wanted), None) => {
+            check_id(ctx, &scope.release(&wanted)).await?;
+            Ok(wanted)
+        }
         (None, Some(known)) => Ok(tenant::split(&known).map_or(&*known, |(_, said)| said).to_owned()),
         (None, None) => free_id(ctx, scope, of.said()).await,
     }
+}
+
+/// Refuses the id, in the manager, of a release that is over: submitted once more it would be found to be there, and nothing would happen.
+/// One in which nobody took part is planned once more.
+async fn check_id(ctx: &Context, id: &str) -> Result<(), Problem> {
+    let Some(row) = ctx.engine.reader().release(id).await? else { return Ok(()) };
+    let state = Finished::read(ctx, row)?.detail.state;
+    if !state.is_over() || state == NO_PARTICIPANTS {
+        return Ok(());
+    }
+    let detail = format!("release {id} is over: name another id for this rollback (new_id, --id)");
+    Err(Problem::new(StatusCode::CONFLICT, "id-taken", detail))
 }
 
 async fn free_id(ctx: &Context, scope: &Scope, of: &str) -> Result<String, Problem> {
