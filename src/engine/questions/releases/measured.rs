@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{super::kind::LOOK_PATIENCE, ShowError};
 use crate::{Engine, blocking, json_columns, presentation::release};
-use domain::release::{assignment::StepIndex, parent::aggregate, summary::Summary};
+use domain::release::{parent::aggregate, summary::Summary};
 use language::Strategy;
 use model::StageStatus;
 use protocol::api::{ReleaseDetail, StageMeasured};
-use store::{MAX_PAGE, StoreError};
+use store::{MAX_PAGE, StoreError, rows::StageResultRow};
 
 /// Most reports of one release that are added up: whoever has more children asks for them one by one.
 const MAX_REPORTS: usize = 10_000;
@@ -52,30 +52,45 @@ async fn of_store(engine: &Engine, id: &str) -> Result<Option<(u32, Arc<Strategy
 async fn reports(
     engine: &Engine,
     release_key: u32,
-    strategy: &Strategy,
-) -> Result<Option<BTreeMap<usize, Vec<Summary>>>, StoreError> {
-    let (mut found, mut count, mut after) = (BTreeMap::<usize, Vec<Summary>>::new(), 0, None);
+    strategy: &Arc<Strategy>,
+) -> Result<Option<BTreeMap<usize, Vec<Summary>>>, ShowError> {
+    let (mut found, mut left, mut after) = (BTreeMap::<usize, Vec<Summary>>::new(), MAX_REPORTS, None);
     loop {
         let page = engine.reader().assignments(release_key, after, MAX_PAGE).await?;
         let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(Some(found)) };
         let rows = engine.reader().stage_results(release_key, first.child_key, last.child_key).await?;
-        let mut latest: BTreeMap<(u32, StepIndex), _> = BTreeMap::new();
-        for row in &rows {
-            // They come in the order of attempts.
-            latest.insert((row.child_key, json_columns::slot_of(row, strategy)?), row);
-        }
-        count += latest.len();
-        if count > MAX_REPORTS {
+        let of = Arc::clone(strategy);
+        let Some(reports) = blocking::run(move || reports_of(&rows, &of, left)).await?? else {
             return Ok(None);
-        }
-        for ((_, slot), row) in latest {
-            if let Some(stage) = slot.stage_index() {
-                let summary = json_columns::summary(row)?;
-                found.entry(stage).or_default().push(Summary { strata: Vec::new(), ..summary });
-            }
+        };
+        left -= reports.len();
+        for (stage, summary) in reports {
+            found.entry(stage).or_default().push(summary);
         }
         after = Some(last.child_key);
     }
+}
+
+/// Those of these rows, each with its stage; `None`: they are more than `most`.
+fn reports_of(
+    rows: &[StageResultRow],
+    strategy: &Strategy,
+    most: usize,
+) -> Result<Option<Vec<(usize, Summary)>>, StoreError> {
+    let mut latest = BTreeMap::new();
+    for row in rows {
+        if let Some(stage) = json_columns::slot_of(row, strategy)?.stage_index() {
+            // They come in the order of attempts.
+            latest.insert((row.child_key, stage), row);
+        }
+    }
+    if latest.len() > most {
+        return Ok(None);
+    }
+    let read = |((_, stage), row): ((u32, usize), &StageResultRow)| {
+        json_columns::summary(row).map(|summary| (stage, Summary { strata: Vec::new(), ..summary }))
+    };
+    blocking::giving_way(latest.into_iter()).map(read).collect::<Result<_, _>>().map(Some)
 }
 
 fn of_stage(strategy: &Strategy, at: usize, summaries: &[Summary]) -> Option<StageMeasured> {
