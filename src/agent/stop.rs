@@ -30,6 +30,7 @@ use crate::{
     process_end::ProcessEnd,
     runtime::process::tree,
     settings::{FrontSettings, Settings, Stop},
+    state_machine::Trouble,
     takeover::left_over::LeftOver,
 };
 
@@ -89,21 +90,16 @@ fn sockets(settings: &Settings) -> Result<ControlSockets, StopError> {
 
 async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     let sockets = sockets(settings)?;
-    let takeover = match &settings.front {
-        FrontSettings::Proxy(proxy) => proxy.takeover.as_ref(),
-        FrontSettings::Router(_) => None,
-    };
-    let of_takeover = |trouble: crate::state_machine::Trouble| StopError::Takeover(trouble.text);
-    let left_over = match takeover {
-        Some(takeover) => LeftOver::find(takeover).await.map_err(of_takeover)?,
-        None => None,
-    };
+    // Who can't give it back learns so before anything has ended.
+    left_over(settings).await?;
     end_agent(settings, said).await?;
     let memory = Memory::open(&settings.state).map_err(|error| match error {
         KeepError::Taken(folder) => StopError::Unseen(folder),
         error => error.into(),
     })?;
     clear_socket(&sockets.agent);
+    // The agent may have taken something over, or given it back, until it ended.
+    let left_over = left_over(settings).await?;
     if let Some(left_over) = &left_over {
         // While the proxy can be asked.
         let proxy = sockets.proxy.as_ref().map(Client::new);
@@ -124,6 +120,17 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     }
     failed.extend(end_versions(settings, &memory, said).await);
     if failed.is_empty() { Ok(()) } else { Err(StopError::Left(failed)) }
+}
+
+/// What is taken over of others' ports.
+async fn left_over(settings: &Settings) -> Result<Option<LeftOver>, StopError> {
+    let FrontSettings::Proxy(proxy) = &settings.front else { return Ok(None) };
+    let Some(takeover) = &proxy.takeover else { return Ok(None) };
+    LeftOver::find(takeover).await.map_err(of_takeover)
+}
+
+fn of_takeover(trouble: Trouble) -> StopError {
+    StopError::Takeover(trouble.text)
 }
 
 /// Who takes calls to a port of others from now on.
