@@ -74,7 +74,8 @@ pub type Stopping<'a> = Pin<Box<dyn Future<Output = Result<(), StopError>> + 'a>
 pub fn agent<'a>(settings: &'a Settings, said: Said<'a>) -> Stopping<'a> {
     Box::pin(async move {
         sockets(settings)?;
-        end_agent(settings, said).await
+        end_agent(settings, said).await?;
+        take_folder(settings).map(drop)
     })
 }
 
@@ -93,10 +94,7 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     // Who can't give it back learns so before anything has ended.
     left_over(settings).await?;
     end_agent(settings, said).await?;
-    let memory = Memory::open(&settings.state).map_err(|error| match error {
-        KeepError::Taken(folder) => StopError::Unseen(folder),
-        error => error.into(),
-    })?;
+    let memory = take_folder(settings)?;
     clear_socket(&sockets.agent);
     // The agent may have taken something over, or given it back, until it ended.
     let left_over = left_over(settings).await?;
@@ -120,6 +118,14 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     }
     failed.extend(end_versions(settings, &memory, said).await);
     if failed.is_empty() { Ok(()) } else { Err(StopError::Left(failed)) }
+}
+
+/// The folder of an agent that has ended. Whoever has it still could not be seen.
+fn take_folder(settings: &Settings) -> Result<Memory, StopError> {
+    Memory::open(&settings.state).map_err(|error| match error {
+        KeepError::Taken(folder) => StopError::Unseen(folder),
+        error => error.into(),
+    })
 }
 
 /// What is taken over of others' ports.

@@ -31,6 +31,7 @@ mod runners;
 mod scripted;
 mod shared_proxy;
 mod state_machine;
+mod stop;
 mod takeover;
 mod tinyfaas;
 mod wasm;
