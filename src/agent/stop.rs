@@ -4,7 +4,8 @@
 //!
 //! 1. Who is told to end is proven to be of this agent's folder: the agent by the lock of the folder, the supervisor of the proxy by the lock
 //!    beside the proxy's control socket, processes that take calls by the sockets beside that, shims by their own. A number that was found is
-//!    used only while what proves it is still so.
+//!    used only while what proves it is still so. Where an agent of another folder has this agent's control socket by now, the proxy is taken
+//!    for that one's.
 //! 2. The agent ends first, since it starts again whatever else ends; and nobody gets the lock of its folder until all of it has ended.
 //! 3. Ports of others that are taken by rules are given back before the proxy ends, and what can't be given back keeps the proxy alive. Of those
 //!    that are taken by a socket it is said where nobody may answer any more.
@@ -95,7 +96,7 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
     left_over(settings).await?;
     end_agent(settings, said).await?;
     let memory = take_folder(settings)?;
-    clear_socket(&sockets.agent);
+    let has_successor = !clear_socket(&sockets.agent);
     // The agent may have taken something over, or given it back, until it ended.
     let left_over = left_over(settings).await?;
     if let Some(left_over) = &left_over {
@@ -107,8 +108,10 @@ async fn end_all(settings: &Settings, said: Said<'_>) -> Result<(), StopError> {
             said(&whose(port, has_others));
         }
     }
-    if let Some(control) = &sockets.proxy {
-        end_proxy(control, said).await?;
+    match &sockets.proxy {
+        Some(control) if has_successor => said(&whose_proxy(control, &sockets.agent)),
+        Some(control) => end_proxy(control, said).await?,
+        None => {}
     }
     let mut failed = Vec::new();
     if let Some(left_over) = left_over
@@ -147,6 +150,15 @@ fn whose(port: u16, has_others: bool) -> String {
     format!(
         "calls to port {port} may be answered by nobody: the proxy took them by a socket, and no other program is known to take all of them; \
          start the one that has the port"
+    )
+}
+
+/// The agent of another folder has the control socket of this one by now.
+fn whose_proxy(proxy: &Path, agent: &Path) -> String {
+    format!(
+        "the proxy of {} goes on: an agent with another folder answers at {}, and may lead it",
+        proxy.display(),
+        agent.display()
     )
 }
 
@@ -274,11 +286,13 @@ async fn held(find: &impl AsyncFn(bool) -> io::Result<Vec<u32>>, is_late: bool) 
     Ok(held)
 }
 
-/// Takes the control socket of a process away that was killed, unless somebody has it.
-fn clear_socket(path: &Path) {
-    if let Ok(Some(_held)) = socket::lock(path) {
+/// Takes the control socket of a process away that was killed. False: somebody has it.
+fn clear_socket(path: &Path) -> bool {
+    let lock = socket::lock(path);
+    if matches!(lock, Ok(Some(_))) {
         let _ = fs::remove_file(path);
     }
+    !matches!(lock, Ok(None))
 }
 
 /// The unit by which systemd has started a process, as far as that can be told: its parent is systemd, and its control group a service's.

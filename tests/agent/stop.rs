@@ -13,6 +13,7 @@ use agent::{
     settings::Runtimes,
     stop::{self, StopError},
 };
+use proxy::local_http::socket::lock_file;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
@@ -50,4 +51,22 @@ async fn an_agent_that_cant_be_seen_is_not_taken_for_one_that_has_ended() {
     assert!(matches!(alone, Err(StopError::Unseen(_))), "{alone:?}");
     let all = stop::all(&settings, &mut |_: &str| {}).await;
     assert!(matches!(all, Err(StopError::Unseen(_))), "{all:?}");
+}
+
+#[tokio::test]
+async fn the_proxy_of_a_folder_goes_on_where_another_agent_has_the_control_socket() {
+    for has_successor in [false, true] {
+        let (root, settings) = ended();
+        let _supervisor = lock_unseen(&lock_file(&root.path().join("proxy.sock")));
+        let _successor = has_successor.then(|| lock_unseen(&lock_file(&settings.control)));
+        let mut said = Vec::new();
+        let stopped = stop::all(&settings, &mut |line: &str| said.push(line.to_owned())).await;
+        if has_successor {
+            stopped.unwrap();
+            let line = said.join("\n");
+            assert!(line.contains("proxy.sock goes on: an agent with another folder answers at "), "{line}");
+        } else {
+            assert!(matches!(stopped, Err(StopError::Processes { who: "the proxy", .. })), "{stopped:?}");
+        }
+    }
 }
