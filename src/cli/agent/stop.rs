@@ -2,7 +2,10 @@
 
 use std::{io::Write, path::PathBuf};
 
-use agent::stop::{self, StopError};
+use agent::{
+    settings,
+    stop::{self, StopError},
+};
 
 use super::settings::Settings;
 use crate::cli::{
@@ -55,7 +58,9 @@ pub async fn run(args: &Stop, out: &mut impl Write) -> Result<u8, Failure> {
         said(&format!("nothing of {} runs", settings.state.display()));
     } else {
         stop::agent(&settings, &mut said).await?;
-        said("proxy and functions go on: choirmaster agent stop --all ends them");
+        if settings.stop == settings::Stop::Leave {
+            said("proxy and functions go on: choirmaster agent stop --all ends them");
+        }
     }
     written?;
     Ok(0)

@@ -207,3 +207,17 @@ fn calls_are_kept_together_and_repeated_as_it_was_said() {
         assert!(last.ends_with(&format!("{:?} {:?}", Some(asked.0), Some(asked.1))), "{last}");
     }
 }
+
+#[test]
+fn what_goes_on_after_a_stop_is_said_unless_it_ends_with_the_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("data/agent");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("sockets.json"), r#"{"agent":"/nowhere/agent.sock","proxy":null}"#).unwrap();
+    for (stop, goes_on) in
+        [("leave", "proxy and functions go on: choirmaster agent stop --all ends them\n"), ("drain", "")]
+    {
+        let stopped = run(folder.path(), ["agent", "stop", "--set", &format!("agent.stop={stop}")]);
+        assert_eq!((code(&stopped), out(&stopped).as_str()), (0, goes_on), "{}", err(&stopped));
+    }
+}
