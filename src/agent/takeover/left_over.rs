@@ -1,6 +1,6 @@
 //! What an agent that has ended has left in force at others' ports, for whoever ends the proxy as well.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use proxy::{
     control::{
@@ -116,15 +116,23 @@ impl LeftOver {
     ///
     /// Some are left, or it can't be kept that none are.
     pub async fn give_back(self) -> Result<(), Trouble> {
-        if self.is_any_by_rules() && !self.ground.is_anothers() {
+        if !self.is_any_by_rules() {
+            return Ok(());
+        }
+        if !self.ground.is_anothers() {
             if self.ground.look().await?.is_there {
                 self.ground.give_back().await?;
             }
             self.ground.forget_flows(None);
         }
         let left: Vec<Taken> = self.taken.into_iter().filter(Taken::is_by_socket).collect();
-        let text = serde_json::to_vec(&left).map_err(|error| Trouble::refused(error.to_string()))?;
-        whole_file::replace(&self.file, &text)
-            .map_err(|error| Trouble::refused(format!("{}: {error}", self.file.display())))
+        let kept = if left.is_empty() {
+            // A new one would be root's where root ends all, and the agent couldn't read it.
+            fs::remove_file(&self.file)
+        } else {
+            let text = serde_json::to_vec(&left).map_err(|error| Trouble::refused(error.to_string()))?;
+            whole_file::replace(&self.file, &text)
+        };
+        kept.map_err(|error| Trouble::refused(format!("{}: {error}", self.file.display())))
     }
 }

@@ -338,6 +338,7 @@ async fn what_an_ended_agent_has_taken_over_is_given_back_by_whoever_ends_the_pr
     assert!(!world.is_left());
     assert_eq!(world.rules(|rules| rules.forgotten.pop()), Some(None));
     assert!(world.left_over().await.unwrap().is_none(), "it is forgotten");
+    assert!(!world.file.exists(), "no file is left that the agent of another user couldn't read");
 }
 
 #[tokio::test]
