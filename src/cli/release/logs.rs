@@ -5,8 +5,6 @@
 
 use std::{io::Write, path::PathBuf};
 
-use agent::control::client::ClientError;
-
 use super::show::name;
 use crate::cli::{
     agent::{DEFAULT_CONTROL, failed_logs},
@@ -42,7 +40,7 @@ pub async fn run(args: &Args, out: &mut impl Write) -> Result<u8, Failure> {
             return Ok(0);
         }
         // There is no agent here, or nothing of this release failed at it.
-        Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => {}
+        Err(error) if error.is_the_callers() => {}
         Err(error) => return Err(error.into()),
     }
     let client = Client::new(&args.connection)?;

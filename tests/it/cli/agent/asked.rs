@@ -100,6 +100,10 @@ async fn answer(mut orders: mpsc::Receiver<Order>, status: Status, asked: Arc<Mu
                 let _ = answer.send(check(&name).map(|()| Removed { name }));
                 said
             }
+            Order::FailedLogs { release, answer } if release == "unread" => {
+                let _ = answer.send(Err(Refused::Failed("they can't be read".to_owned())));
+                continue;
+            }
             Order::FailedLogs { release, answer } => {
                 let _ = answer.send(Ok(format!("what failed in {release}\n").into_bytes()));
                 continue;
@@ -190,6 +194,17 @@ fn what_is_wrong_is_said_with_what_to_do_and_no_order_comes_of_it() {
     }
     let orders = agent.asked();
     assert!(orders.iter().all(|order| !order.starts_with("add a")), "{orders:?}");
+}
+
+#[test]
+fn logs_that_an_agent_cant_read_are_not_looked_for_elsewhere() {
+    let agent = Imitated::start(resting());
+    let of =
+        |release: &str| run(agent.folder.path(), ["release", "logs", release, "--url", "http://127.0.0.1:1"]);
+    assert_eq!(out(&of("bad")), "what failed in bad\n");
+    let unread = of("unread");
+    assert_eq!((code(&unread), out(&unread)), (2, String::new()));
+    assert!(err(&unread).contains("they can't be read"), "{}", err(&unread));
 }
 
 #[test]
