@@ -58,7 +58,11 @@ pub(super) fn keep(
     text.extend(log);
     whole_file::replace(&folder.join(format!("{}.log", version.short())), &text)?;
     for (path, ..) in all(&folder)?.into_iter().skip(MOST) {
-        fs::remove_file(path)?;
+        match fs::remove_file(path) {
+            // Another version that failed at the same time has kept its own.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
     }
     Ok(())
 }
@@ -117,7 +121,11 @@ fn all(folder: &Path) -> io::Result<Vec<(PathBuf, Head, Vec<u8>)>> {
         if path.extension().is_none_or(|extension| extension != "log") {
             continue;
         }
-        let text = fs::read(&path)?;
+        let text = match fs::read(&path) {
+            // It has made room for a newer one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            text => text?,
+        };
         let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
         let (head, log) = text.split_at(end);
         let Ok(head) = serde_json::from_slice::<Head>(head) else { continue };
