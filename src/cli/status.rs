@@ -178,8 +178,10 @@ fn item_text(item: &StatusItem, width: Option<usize>) -> String {
         let severity = if at == 0 { item.severity.to_uppercase() } else { String::new() };
         let _ = writeln!(text, "{:<INDENT$}{line}", show::one_line(&severity));
     }
-    // A command is copied: it is never cut.
-    let _ = writeln!(text, "{:INDENT$}→ {}", "", show::short_ids(&show::one_line(&item.help)));
+    // A command is copied: it is never cut, and takes the id of a release whole.
+    let help = show::one_line(&item.help);
+    let help = if item.about == "release" { help } else { show::short_ids(&help) };
+    let _ = writeln!(text, "{:INDENT$}→ {help}", "");
     text
 }
 

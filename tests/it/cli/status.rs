@@ -131,6 +131,16 @@ fn what_is_not_known_is_said_and_what_is_no_part_of_it_is_not() {
     ");
 }
 
+#[test]
+fn a_command_about_a_release_has_its_whole_id() {
+    let id = "7c3d2b67-9a23-4bbc-a80b-2913d09a1c26";
+    let mut paused = busy();
+    let help = format!("choirmaster release resume {id}");
+    paused["items"] = json!([item("action", "release", (id, "Checkout"), "it is paused", &help)]);
+    let text = shown(paused, None);
+    assert!(text.contains(&format!("→ {help}\n")), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_exit_code_says_whether_something_is_urgent() {
     let world = World::start().await;
